@@ -33,16 +33,16 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${CCACHE_PROGRAM}")
 endif()
 
-# Headers that most sources include and that take longer to read than many sources' own code, compiled once: by rehearse_core, and reused by
-# targets of the same options. No large header that only some need (nlohmann/json.hpp): loading it costs the others more than it saves. A source
-# includes what it uses all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+# Headers that most sources include and that take longer to read than many sources' own code, compiled once and reused by targets of the same
+# options. No large header that only some need (nlohmann/json.hpp): loading it costs the others more than it saves. A source includes what it
+# uses all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+file(WRITE "${CMAKE_BINARY_DIR}/no_source.cpp" "")
+add_library(rehearse_headers OBJECT "${CMAKE_BINARY_DIR}/no_source.cpp")
+target_precompile_headers(rehearse_headers PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <span>
+  <string> <vector> <fmt/format.h> <fmt/ranges.h>)
+
 function(rehearse_precompile_headers target)
-  if(target STREQUAL rehearse_core)
-    target_precompile_headers(rehearse_core PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <span>
-      <string> <vector> <fmt/format.h> <fmt/ranges.h>)
-  else()
-    target_precompile_headers(${target} REUSE_FROM rehearse_core)
-  endif()
+  target_precompile_headers(${target} REUSE_FROM rehearse_headers)
   rehearse_ccache_precompiled(${target})
 endfunction()
 

@@ -1,7 +1,7 @@
 #include "sim/simgrid_backend.hpp"
 
-#include "core/backend/backend.hpp"
-#include "core/backend/player.hpp"
+#include "core/play/backend.hpp"
+#include "core/play/player/player.hpp"
 #include "sim/simgrid_clock.hpp"
 
 namespace rehearse {

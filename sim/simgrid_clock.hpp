@@ -20,9 +20,9 @@
 #include <exception>
 #include <vector>
 
-#include "core/backend/event_queue.hpp"
-#include "core/backend/lane_routes.hpp"
-#include "core/backend/play_clock.hpp"
+#include "core/play/clocks/event_queue.hpp"
+#include "core/play/clocks/lane_routes.hpp"
+#include "core/play/clocks/play_clock.hpp"
 #include "sim/link_loads.hpp"
 #include "sim/simgrid_facade.hpp"
 

@@ -8,17 +8,19 @@
 #include <string>
 #include <vector>
 
-#include <simgrid/version.h>
-#include <xbt/log.h>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
 
+// After the headers that define what these two use.
+#include <simgrid/version.h>
+#include <xbt/log.h>
+
 #include <dlfcn.h>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "sim/flow_pool.hpp"
 
 namespace rehearse::sim {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/backend/backend.hpp"
+#include "core/play/backend.hpp"
 
 namespace rehearse::cli {
 

@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "core/report/document.hpp"
+#include "core/report/formats/document.hpp"
 
 namespace rehearse::cli {
 

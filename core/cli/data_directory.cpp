@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse::cli {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/verb.hpp"
-#include "core/report/format.hpp"
+#include "core/report/formats/format.hpp"
 
 namespace rehearse::cli {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/cli/session.hpp"
-#include "core/report/text_output.hpp"
-#include "core/units/error.hpp"
+#include "core/report/formats/text_output.hpp"
 
 namespace rehearse::cli {
 

@@ -7,12 +7,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "core/backend/player.hpp"
-#include "core/cli/optional_parts.hpp"
-#include "core/cli/run_watch.hpp"
+#include "core/base/error.hpp"
+#include "core/cli/run/optional_parts.hpp"
+#include "core/cli/run/run_watch.hpp"
 #include "core/cli/verb.hpp"
-#include "core/report/text_output.hpp"
-#include "core/units/error.hpp"
+#include "core/play/player/player.hpp"
+#include "core/report/formats/text_output.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/report/format.hpp"
-#include "core/report/text_output.hpp"
+#include "core/report/formats/format.hpp"
+#include "core/report/formats/text_output.hpp"
 
 namespace rehearse::cli {
 

@@ -2,7 +2,7 @@
 // Options that every verb with a result shares, and where the result goes.
 
 #include "core/cli/verb.hpp"
-#include "core/report/document.hpp"
+#include "core/report/formats/document.hpp"
 
 namespace rehearse::cli {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse::cli {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "core/import/measured_workload.hpp"
-#include "core/import/read_trace.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/import/traces/measured_workload.hpp"
+#include "core/import/traces/read_trace.hpp"
 
 namespace rehearse::cli {
 

@@ -5,17 +5,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/cli/make_it_fit.hpp"
-#include "core/cli/sample_name.hpp"
+#include "core/cli/run/sample_name.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cli/scenario_file.hpp"
+#include "core/cli/verbs/make_it_fit.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
-#include "core/cost/balance.hpp"
-#include "core/cost/calibration.hpp"
+#include "core/estimate/balance.hpp"
 #include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
+#include "core/price/calibration/calibration.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 

@@ -9,12 +9,12 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/config/scenario.hpp"
-#include "core/cost/cost_model.hpp"
-#include "core/cost/device_profile.hpp"
-#include "core/cost/memory_rule.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/price/calibration/device_profile.hpp"
+#include "core/price/cost_model.hpp"
+#include "core/price/memory_rule.hpp"
 #include "core/program/program.hpp"
-#include "core/report/step_report.hpp"
+#include "core/report/results/step_report.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "core/search/evaluation.hpp"
+#include "core/estimate/evaluation.hpp"
 
 namespace rehearse::cli {
 

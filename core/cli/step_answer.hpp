@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/cli/session.hpp"
-#include "core/report/step_report.hpp"
+#include "core/report/results/step_report.hpp"
 
 namespace rehearse::cli {
 

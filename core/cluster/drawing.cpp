@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/cluster/cluster_graph.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

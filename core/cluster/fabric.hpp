@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/registry.hpp"
 #include "core/cluster/cluster.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/cluster/machine_search.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {
 
-using Kind = MachineSpec::VertexKind;
+using MachineRoutesKind = MachineSpec::VertexKind;
 using Links = std::vector<int>;
 using PathTo = std::vector<std::optional<FoundPath>>;
 
@@ -38,10 +38,10 @@ struct Searches {
 
   explicit Searches(const MachineSpec& machine) : by_vertex(machine.vertices.size()) {
     for (int v = 0; v < static_cast<int>(machine.vertices.size()); ++v) {
-      Kind kind = machine.vertices[v].kind;
-      if (kind == Kind::nic) nics.push_back(v);
-      if (kind == Kind::cpu) by_vertex[v] = search_paths(machine, v, Medium::host);
-      if (kind != Kind::gpu) continue;
+      MachineRoutesKind kind = machine.vertices[v].kind;
+      if (kind == MachineRoutesKind::nic) nics.push_back(v);
+      if (kind == MachineRoutesKind::cpu) by_vertex[v] = search_paths(machine, v, Medium::host);
+      if (kind != MachineRoutesKind::gpu) continue;
       gpus.push_back(v);
       nvlink.push_back(search_paths(machine, v, Medium::nvlink));
       host.push_back(search_paths(machine, v, Medium::host));

@@ -11,7 +11,7 @@
 namespace rehearse {
 namespace {
 
-using Kind = MachineSpec::VertexKind;
+using MachineSearchKind = MachineSpec::VertexKind;
 
 struct DirectedLink {
   int id = 0;
@@ -28,13 +28,14 @@ struct Usable {
   Medium medium = Medium::host;
 
   bool operator()(const Edge& e) const {
-    Kind from = machine->vertices[source(e, *graph)].kind;
-    Kind to = machine->vertices[target(e, *graph)].kind;
+    MachineSearchKind from = machine->vertices[source(e, *graph)].kind;
+    MachineSearchKind to = machine->vertices[target(e, *graph)].kind;
     bool at_root = static_cast<int>(source(e, *graph)) == root;
     bool is_nvlink = machine->links[(*graph)[e].id / 2].kind == MachineSpec::LinkKind::nvlink;
-    bool touches_host = from == Kind::cpu || to == Kind::cpu;
-    if (medium == Medium::nvlink) return is_nvlink && !touches_host && (at_root || from == Kind::nvswitch);
-    return (!is_nvlink || touches_host) && (at_root || from == Kind::cpu || from == Kind::pcie_switch);
+    bool touches_host = from == MachineSearchKind::cpu || to == MachineSearchKind::cpu;
+    if (medium == Medium::nvlink) return is_nvlink && !touches_host && (at_root || from == MachineSearchKind::nvswitch);
+    return (!is_nvlink || touches_host) &&
+           (at_root || from == MachineSearchKind::cpu || from == MachineSearchKind::pcie_switch);
   }
 };
 
@@ -43,8 +44,8 @@ MachineGraph graph_of(const MachineSpec& machine) {
   for (int i = 0; i < static_cast<int>(machine.links.size()); ++i) {
     const auto& link = machine.links[i];
     auto cost_into = [&](int vertex) {
-      return PathCost{link.kind == MachineSpec::LinkKind::socket, machine.vertices[vertex].kind == Kind::cpu, 1,
-                      link.rate.value()};
+      return PathCost{link.kind == MachineSpec::LinkKind::socket,
+                      machine.vertices[vertex].kind == MachineSearchKind::cpu, 1, link.rate.value()};
     };
     add_edge(link.a, link.b, DirectedLink{2 * i, cost_into(link.b)}, graph);
     add_edge(link.b, link.a, DirectedLink{2 * i + 1, cost_into(link.a)}, graph);

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

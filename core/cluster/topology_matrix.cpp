@@ -10,7 +10,7 @@
 namespace rehearse {
 namespace {
 
-using Kind = MachineSpec::VertexKind;
+using TopologyMatrixKind = MachineSpec::VertexKind;
 using LinkKind = MachineSpec::LinkKind;
 
 /// All paths from the devices of a machine's first tray.
@@ -18,7 +18,7 @@ class Paths {
  public:
   explicit Paths(const MachineSpec& machine) : machine_(machine) {}
 
-  [[nodiscard]] std::vector<int> devices(Kind kind, int count) const {
+  [[nodiscard]] std::vector<int> devices(TopologyMatrixKind kind, int count) const {
     std::vector<int> found;
     for (int v = 0; v < static_cast<int>(machine_.vertices.size()) && static_cast<int>(found.size()) < count; ++v)
       if (machine_.vertices[static_cast<std::size_t>(v)].kind == kind) found.push_back(v);
@@ -37,7 +37,8 @@ class Paths {
   [[nodiscard]] int nearest_cpu(const std::vector<std::optional<FoundPath>>& host) const {
     int best = -1;
     for (int v = 0; v < static_cast<int>(host.size()); ++v) {
-      if (machine_.vertices[static_cast<std::size_t>(v)].kind != Kind::cpu || !host[static_cast<std::size_t>(v)])
+      if (machine_.vertices[static_cast<std::size_t>(v)].kind != TopologyMatrixKind::cpu ||
+          !host[static_cast<std::size_t>(v)])
         continue;
       if (best < 0 || host[static_cast<std::size_t>(v)]->cost < host[static_cast<std::size_t>(best)]->cost) best = v;
     }
@@ -53,7 +54,7 @@ class Paths {
       bool at_a = link.a == a || link.b == a, at_b = link.a == b || link.b == b;
       if (at_a && at_b) direct += link.count;
       int other = link.a == a || link.a == b ? link.b : link.a;
-      if (machine_.vertices[static_cast<std::size_t>(other)].kind != Kind::nvswitch) continue;
+      if (machine_.vertices[static_cast<std::size_t>(other)].kind != TopologyMatrixKind::nvswitch) continue;
       if (at_a) from_a += link.count;
       if (at_b) from_b += link.count;
     }
@@ -67,7 +68,8 @@ class Paths {
     for (int directed : path.links) {
       const auto& link = machine_.links[static_cast<std::size_t>(directed / 2)];
       for (int end : {link.a, link.b})
-        if (machine_.vertices[static_cast<std::size_t>(end)].kind == Kind::cpu) bridges.push_back(link.host_bridge);
+        if (machine_.vertices[static_cast<std::size_t>(end)].kind == TopologyMatrixKind::cpu)
+          bridges.push_back(link.host_bridge);
     }
     bool one = bridges.size() == 2 && bridges[0] >= 0 && bridges[0] == bridges[1];
     return one ? PathType::phb : PathType::node;
@@ -106,8 +108,8 @@ const std::vector<PathLegend>& path_legend() {
 
 TopologyMatrix topology_matrix(const MachineSpec& machine) {
   Paths paths(machine);
-  std::vector<int> devices = paths.devices(Kind::gpu, machine.gpus / machine.trays);
-  const std::vector<int> nics = paths.devices(Kind::nic, machine.nics / machine.trays);
+  std::vector<int> devices = paths.devices(TopologyMatrixKind::gpu, machine.gpus / machine.trays);
+  const std::vector<int> nics = paths.devices(TopologyMatrixKind::nic, machine.nics / machine.trays);
   devices.insert(devices.end(), nics.begin(), nics.end());
 
   TopologyMatrix matrix;
@@ -115,7 +117,7 @@ TopologyMatrix topology_matrix(const MachineSpec& machine) {
     const auto& vertex = machine.vertices[static_cast<std::size_t>(a)];
     const auto host = search_paths(machine, a, Medium::host);
     const auto nvlink = search_paths(machine, a, Medium::nvlink);
-    TopologyMatrix::Device device{vertex.name, vertex.device, vertex.kind == Kind::nic, {}, -1};
+    TopologyMatrix::Device device{vertex.name, vertex.device, vertex.kind == TopologyMatrixKind::nic, {}, -1};
     if (int cpu = paths.nearest_cpu(host); cpu >= 0 && !device.is_nic) {
       device.cores = machine.vertices[static_cast<std::size_t>(cpu)].cores;
       device.numa = machine.vertices[static_cast<std::size_t>(cpu)].numa;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/cluster/cluster_impl.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "core/base/error.hpp"
 #include "core/collective/traffic.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse::traffic {
 namespace {

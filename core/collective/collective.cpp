@@ -11,13 +11,13 @@
 #include <fmt/format.h>
 #include "core/collective/all_to_all.hpp"
 
+#include "core/base/error.hpp"
 #include "core/collective/collective_table.hpp"
-#include "core/collective/nccl_search.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/collective/point_to_point.hpp"
 #include "core/collective/prepared_group.hpp"
 #include "core/collective/torus_rings.hpp"
 #include "core/collective/traffic.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

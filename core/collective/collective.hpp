@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/collective/collective_op.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

@@ -21,9 +21,9 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/hardware/specs.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

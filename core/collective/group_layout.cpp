@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse {
 namespace {

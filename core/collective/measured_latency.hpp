@@ -25,9 +25,9 @@
 // The rows this rests on and the error on each are printed by tests/unit/collective/test_measured.cpp and
 // tests/published/test_collectives.cpp, which also takes the networks' crossing times from half of the rows.
 
-#include "core/collective/nccl_tuning.hpp"
+#include "core/base/units.hpp"
+#include "core/collective/nccl/nccl_tuning.hpp"
 #include "core/hardware/collective_constants.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

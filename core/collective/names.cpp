@@ -1,7 +1,7 @@
 #include <array>
 
+#include "core/base/registry.hpp"
 #include "core/collective/collective.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 namespace {

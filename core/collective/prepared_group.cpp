@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "core/collective/nccl_search.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 
 namespace rehearse {
 namespace {

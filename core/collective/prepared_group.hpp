@@ -3,7 +3,7 @@
 
 #include "core/collective/group_layout.hpp"
 #include "core/collective/measured_latency.hpp"
-#include "core/collective/nccl_tuning.hpp"
+#include "core/collective/nccl/nccl_tuning.hpp"
 
 namespace rehearse {
 

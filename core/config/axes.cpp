@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/error.hpp"
 #include "core/config/scenario.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

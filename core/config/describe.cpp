@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "core/base/near_names.hpp"
+#include "core/base/registry.hpp"
 #include "core/config/field.hpp"
 #include "core/config/key_help.hpp"
-#include "core/registry/near_names.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 namespace {

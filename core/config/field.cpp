@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/registry/near_names.hpp"
-#include "core/registry/registry.hpp"
+#include "core/base/near_names.hpp"
+#include "core/base/registry.hpp"
 
 namespace rehearse::schema {
 

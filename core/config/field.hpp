@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/config/scenario.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse::schema {
 

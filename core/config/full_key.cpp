@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/near_names.hpp"
+#include "core/base/registry.hpp"
 #include "core/config/field.hpp"
-#include "core/registry/near_names.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

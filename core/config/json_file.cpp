@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/units/error.hpp"
-#include "core/units/units.hpp"
+#include "core/base/error.hpp"
+#include "core/base/units.hpp"
 
 namespace rehearse {
 namespace {

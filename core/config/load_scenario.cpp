@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/registry.hpp"
 #include "core/config/field.hpp"
 #include "core/config/full_key.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/override.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 namespace {

@@ -23,7 +23,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/units/units.hpp"
+#include "core/base/units.hpp"
 
 namespace rehearse {
 

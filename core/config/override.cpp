@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

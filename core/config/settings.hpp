@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/units/units.hpp"
+#include "core/base/units.hpp"
 
 namespace rehearse {
 

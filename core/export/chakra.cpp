@@ -10,12 +10,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/error.hpp"
 #include "core/export/setting_table.hpp"
-#include "core/import/chakra_reader.hpp"
-#include "core/import/trace_comparison.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
-#include "core/units/error.hpp"
+#include "core/program/operation_class.hpp"
+#include "core/trace/chakra_format.hpp"
 
 namespace rehearse::exporting {
 
@@ -115,7 +115,7 @@ class RankWriter {
         made[v] = after;
         continue;
       }
-      made[v] = {write(t, body, after)};
+      made[v] = {write_chakra(t, body, after)};
       last_[stream] = made[v];
     }
     if (e.record >= 0)
@@ -128,7 +128,7 @@ class RankWriter {
 
   static void append(Ids& to, const Ids& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-  std::uint64_t write(const Task& t, const Body& body, Ids after) {
+  std::uint64_t write_chakra(const Task& t, const Body& body, Ids after) {
     const std::uint64_t id = next_++;
     const PricedTask price = in_.cost.price(p_, t, body, rank_, at_);
     std::string node;
@@ -223,12 +223,12 @@ std::vector<int> ranks_of(const Program& p) {
   return out;
 }
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& rules_chakra() {
   static const std::vector<Rule> table{{"strategy", "nodes and their dependencies", {}}};
   return table;
 }
 
-Exported write(const ExportInput& in) {
+Exported write_chakra(const ExportInput& in) {
   Exported out;
   const std::vector<int> ranks = ranks_of(in.program);
   for (const int rank : ranks)
@@ -249,8 +249,8 @@ Exported write(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered =
-    enter("chakra", "Chakra execution traces of a step, a file per rank", rules(), write);
+[[maybe_unused]] const bool entered_chakra =
+    enter("chakra", "Chakra execution traces of a step, a file per rank", rules_chakra(), write_chakra);
 
 }  // namespace
 

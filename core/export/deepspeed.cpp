@@ -9,7 +9,7 @@ namespace rehearse::exporting {
 
 namespace {
 
-std::optional<Flags> silent(const Json&, const ExportInput&) { return Flags{}; }
+std::optional<Flags> silent_deepspeed(const Json&, const ExportInput&) { return Flags{}; }
 
 double gradient_bytes(const ExportInput& in) {
   return in.scenario.training.gradient_dtype == GradientDtype::fp32 || in.scenario.training.precision == Precision::fp32
@@ -17,7 +17,7 @@ double gradient_bytes(const ExportInput& in) {
              : 2;
 }
 
-std::optional<Flags> zero(const Json& value, const ExportInput& in) {
+std::optional<Flags> zero_deepspeed(const Json& value, const ExportInput& in) {
   Flags out{{"zero_optimization.stage", in.scenario.strategy.fsdp.enabled ? Json(3) : value}};
   if (in.scenario.strategy.fsdp.enabled && in.scenario.strategy.dp_replicate > 1)
     out.push_back({"zero_optimization.mics_shard_size", in.scenario.strategy.dp_shard});
@@ -26,7 +26,7 @@ std::optional<Flags> zero(const Json& value, const ExportInput& in) {
 
 const char* const kPipeline = "stages are given in code: PipelineModule(num_stages=...)";
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& rules_deepspeed() {
   static const std::vector<Rule> table{
       choice("strategy.tp", "tensor_parallel.autotp_size", {{1, {}}}),
       choice("strategy.pp", "(PipelineModule)", {{1, {}}}, kPipeline),
@@ -41,17 +41,17 @@ const std::vector<Rule>& rules() {
        },
        "DeepSpeed's sequence parallelism is Ulysses"},
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
-      {"strategy.dp", "(ranks / other axes)", silent},
-      {"strategy.dp_replicate", "(dp / mics_shard_size)", silent},
-      {"strategy.dp_shard", "zero_optimization.mics_shard_size", silent},
+      {"strategy.dp", "(ranks / other axes)", silent_deepspeed},
+      {"strategy.dp_replicate", "(dp / mics_shard_size)", silent_deepspeed},
+      {"strategy.dp_shard", "zero_optimization.mics_shard_size", silent_deepspeed},
       as_is("strategy.microbatch", "train_micro_batch_size_per_gpu"),
       {"strategy.schedule", "(PipelineModule)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          return in.scenario.strategy.pp == 1 || v == "1f1b" ? std::optional<Flags>(Flags{}) : std::nullopt;
        },
        "DeepSpeed's pipeline runs 1F1B"},
-      {"strategy.zero_stage", "zero_optimization.stage", zero},
-      {"strategy.fsdp.enabled", "zero_optimization.stage", silent},
+      {"strategy.zero_stage", "zero_optimization.stage", zero_deepspeed},
+      {"strategy.fsdp.enabled", "zero_optimization.stage", silent_deepspeed},
       {"strategy.bucket", "zero_optimization.reduce_bucket_size",
        [](const Json&, const ExportInput& in) -> std::optional<Flags> {
          return Flags{{"zero_optimization.reduce_bucket_size",
@@ -109,8 +109,8 @@ const std::vector<Rule>& rules() {
   return table;
 }
 
-Exported write(const ExportInput& in) {
-  Mapped m = map_settings(in, rules(), "DeepSpeed");
+Exported write_deepspeed(const ExportInput& in) {
+  Mapped m = map_settings(in, rules_deepspeed(), "DeepSpeed");
   // Adam of DeepSpeed decays weights apart from the gradient unless told not to.
   const StrategySettings& s = in.scenario.strategy;
   if (in.scenario.training.optimizer == Optimizer::adam)
@@ -141,7 +141,8 @@ Exported write(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("deepspeed", "a ds_config.json of DeepSpeed", rules(), write);
+[[maybe_unused]] const bool entered_deepspeed =
+    enter("deepspeed", "a ds_config.json of DeepSpeed", rules_deepspeed(), write_deepspeed);
 
 }  // namespace
 

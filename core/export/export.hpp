@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/registry.hpp"
 #include "core/config/scenario.hpp"
-#include "core/cost/cost_model.hpp"
 #include "core/model/hf_config.hpp"
+#include "core/price/cost_model.hpp"
 #include "core/program/program.hpp"
-#include "core/registry/registry.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {

@@ -287,7 +287,7 @@ Exported kubernetes(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered =
+[[maybe_unused]] const bool entered_launchers =
     enter("torchrun", "a script that starts ranks by torchrun", nodes_only("--nnodes", "--nproc-per-node"), torchrun) &&
     enter("slurm", "a batch script; a heterogeneous job for mixed pools", nodes_only("--nodes", "--gpus-per-node"),
           slurm) &&

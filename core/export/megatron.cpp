@@ -14,7 +14,7 @@ namespace rehearse::exporting {
 
 namespace {
 
-std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
+std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (s.recompute == Recompute::none) return Flags{};
   Flags out{{"--recompute-granularity", value}};
@@ -67,7 +67,7 @@ std::optional<Flags> stage_layers(const ExportInput& in) {
   return out;
 }
 
-std::optional<Flags> schedule(const Json&, const ExportInput& in) {
+std::optional<Flags> schedule_megatron(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (s.pp == 1) return Flags{};
   if (s.schedule == "1f1b") return Flags{};
@@ -139,7 +139,7 @@ std::optional<Flags> optimizer(const Json& value, const ExportInput& in) {
   return value == "sgd" ? std::optional<Flags>(Flags{{"--optimizer", value}}) : std::nullopt;
 }
 
-std::optional<Flags> zero(const Json& value, const ExportInput&) {
+std::optional<Flags> zero_megatron(const Json& value, const ExportInput&) {
   if (value == 0) return Flags{};
   if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
   if (value == 2)
@@ -195,7 +195,7 @@ std::optional<Flags> samples(const Json& value, const ExportInput& in) {
   return Flags{{"--train-samples", static_cast<std::int64_t>(value.get<double>() / per_sample)}};
 }
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& rules_megatron() {
   static const std::vector<Rule> table{
       as_is("strategy.tp", "--tensor-model-parallel-size"),
       as_is("strategy.pp", "--pipeline-model-parallel-size"),
@@ -228,7 +228,7 @@ const std::vector<Rule>& rules() {
              {{"ring", {{"--cp-comm-type", "p2p"}}},
               {"ulysses", {{"--cp-comm-type", "a2a"}}},
               {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
-      {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule,
+      {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule_megatron,
        "Megatron runs 1F1B and its interleaved form"},
       {"strategy.virtual_stages", "(with schedule)", with_granularity},
       {"strategy.layers_per_stage",
@@ -243,11 +243,11 @@ const std::vector<Rule>& rules() {
        },
        "Megatron runs 1F1B and its interleaved form"},
       switch_if("strategy.sequence_parallel", "--sequence-parallel"),
-      {"strategy.recompute", "--recompute-granularity", recompute},
+      {"strategy.recompute", "--recompute-granularity", recompute_megatron},
       {"strategy.recompute_modules", "--recompute-modules", with_granularity},
       {"strategy.recompute_method", "--recompute-method", with_granularity},
       {"strategy.recompute_layers", "--recompute-num-layers", with_granularity},
-      {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero},
+      {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero_megatron},
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
       choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}},
@@ -375,14 +375,14 @@ Flags model_flags(const ExportInput& in) {
   return out;
 }
 
-Exported write(const ExportInput& in) {
+Exported write_megatron(const ExportInput& in) {
   if (!trained_by("Megatron-LM's pretrain_gpt.py", in).pattern.empty())
     throw Error(ErrorKind::usage,
                 fmt::format("Megatron-LM's pretrain_gpt.py trains layers of attention and an MLP, and {} is a hybrid, "
                             "which pretrain_hybrid.py trains by other flags",
                             in.workload.network.name),
                 "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
-  Mapped m = map_settings(in, rules(), "Megatron-LM");
+  Mapped m = map_settings(in, rules_megatron(), "Megatron-LM");
   Exported out;
   add_model(m, model_flags(in));
   if (in.scenario.training.tokens == 0)
@@ -423,8 +423,8 @@ Exported write(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered =
-    enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules(), write);
+[[maybe_unused]] const bool entered_megatron =
+    enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules_megatron(), write_megatron);
 
 }  // namespace
 

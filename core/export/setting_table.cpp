@@ -6,7 +6,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/model/library.hpp"
-#include "core/strategy/roles.hpp"
+#include "core/strategy/roles/roles.hpp"
 
 namespace rehearse {
 

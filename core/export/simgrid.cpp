@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/export/setting_table.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse::exporting {
 
@@ -21,7 +21,7 @@ std::string attribute(const std::string& text) {
   return out;
 }
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& rules_simgrid() {
   static const std::vector<Rule> table{{"cluster", "host, link, route", {}}};
   return table;
 }
@@ -33,7 +33,7 @@ FlopsPerSecond fastest(const GpuSpec& gpu) {
   return out;
 }
 
-Exported write(const ExportInput& in) {
+Exported write_simgrid(const ExportInput& in) {
   const Cluster& c = in.cluster;
   if (c.device_count() > kMostHosts)
     throw Error(ErrorKind::usage,
@@ -85,7 +85,8 @@ Exported write(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("simgrid", "the cluster as SimGrid platform XML", rules(), write);
+[[maybe_unused]] const bool entered_simgrid =
+    enter("simgrid", "the cluster as SimGrid platform XML", rules_simgrid(), write_simgrid);
 
 }  // namespace
 

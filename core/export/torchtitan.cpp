@@ -9,7 +9,7 @@ namespace rehearse::exporting {
 
 namespace {
 
-std::optional<Flags> silent(const Json&, const ExportInput&) { return Flags{}; }
+std::optional<Flags> silent_torchtitan(const Json&, const ExportInput&) { return Flags{}; }
 
 std::int64_t local_batch(const ExportInput& in) {
   return in.scenario.training.global_batch / std::max(1, in.scenario.strategy.dp);
@@ -52,7 +52,7 @@ std::optional<Flags> pipeline(const Json& value, const ExportInput&) {
   return out;
 }
 
-std::optional<Flags> schedule(const Json& value, const ExportInput& in) {
+std::optional<Flags> schedule_torchtitan(const Json& value, const ExportInput& in) {
   if (in.scenario.strategy.pp == 1) return Flags{};
   static const std::vector<std::pair<std::string, std::string>> kNames{
       {"1f1b", "1F1B"}, {"gpipe", "GPipe"}, {"interleaved_1f1b", "Interleaved1F1B"}, {"zb_v", "ZBVZeroBubble"}};
@@ -62,7 +62,7 @@ std::optional<Flags> schedule(const Json& value, const ExportInput& in) {
 }
 
 /// All of it together, as torchtitan's "full", "selective", "none".
-std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
+std::optional<Flags> recompute_torchtitan(const Json& value, const ExportInput& in) {
   if (value == "none" || value == "full")
     return in.scenario.strategy.recompute_layers == 1
                ? std::optional<Flags>(Flags{{"activation_checkpoint.mode", value}})
@@ -70,7 +70,7 @@ std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
   return std::nullopt;
 }
 
-const std::vector<Rule>& rules() {
+const std::vector<Rule>& rules_torchtitan() {
   static const std::vector<Rule> table{
       as_is("strategy.tp", "parallelism.tensor_parallel_degree"),
       {"strategy.pp", "parallelism.pipeline_parallel_degree", pipeline},
@@ -79,7 +79,7 @@ const std::vector<Rule>& rules() {
        "torchtitan takes experts' ranks from data_parallel_shard_degree * context_parallel_degree * "
        "tensor_parallel_degree, which ep must divide; replicas do not count: set the degrees of sharding and of "
        "experts yourself"},
-      {"strategy.dp", "(replicate * shard)", silent},
+      {"strategy.dp", "(replicate * shard)", silent_torchtitan},
       {"strategy.dp_replicate", "parallelism.data_parallel_replicate_degree", replicate},
       {"strategy.dp_shard", "parallelism.data_parallel_shard_degree", shard,
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
@@ -88,7 +88,7 @@ const std::vector<Rule>& rules() {
          return v == 0 || v == 3 ? std::optional<Flags>(Flags{}) : std::nullopt;
        },
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
-      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", silent},
+      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", silent_torchtitan},
       choice("strategy.fsdp.reshard_after_forward", "parallelism.fsdp_reshard_after_forward",
              {{"auto", {{"parallelism.fsdp_reshard_after_forward", "default"}}},
               {"always", {{"parallelism.fsdp_reshard_after_forward", "always"}}},
@@ -99,7 +99,7 @@ const std::vector<Rule>& rules() {
          return Flags{{"training.local_batch_size", local_batch(in)},
                       {"parallelism.pipeline_parallel_microbatch_size", v}};
        }},
-      {"strategy.schedule", "parallelism.pipeline_parallel_schedule", schedule,
+      {"strategy.schedule", "parallelism.pipeline_parallel_schedule", schedule_torchtitan,
        "torchtitan has 1F1B, GPipe, Interleaved1F1B and ZBVZeroBubble"},
       {"strategy.virtual_stages", "parallelism.pipeline_parallel_layers_per_stage",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
@@ -119,7 +119,7 @@ const std::vector<Rule>& rules() {
          return v == true || in.scenario.strategy.tp == 1 ? std::optional<Flags>(Flags{}) : std::nullopt;
        },
        "torchtitan's tensor parallelism is always sequence-parallel"},
-      {"strategy.recompute", "activation_checkpoint.mode", recompute,
+      {"strategy.recompute", "activation_checkpoint.mode", recompute_torchtitan,
        "torchtitan's selective modes recompute every second layer or chosen operators, not these modules"},
       choice("strategy.overlap.tp", "parallelism.enable_async_tensor_parallel",
              {{true, {{"parallelism.enable_async_tensor_parallel", true}, {"compile.enable", true}}},
@@ -187,9 +187,9 @@ std::optional<std::pair<std::string, std::string>> known_model(const ExportInput
   return std::nullopt;
 }
 
-Exported write(const ExportInput& in) {
+Exported write_torchtitan(const ExportInput& in) {
   (void)trained_by("torchtitan", in);
-  Mapped m = map_settings(in, rules(), "torchtitan");
+  Mapped m = map_settings(in, rules_torchtitan(), "torchtitan");
   if (const auto known = known_model(in))
     add_model(m, {{"model.name", known->first}, {"model.flavor", known->second}});
   else
@@ -216,7 +216,8 @@ Exported write(const ExportInput& in) {
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("torchtitan", "a train.toml of torchtitan", rules(), write);
+[[maybe_unused]] const bool entered_torchtitan =
+    enter("torchtitan", "a train.toml of torchtitan", rules_torchtitan(), write_torchtitan);
 
 }  // namespace
 

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/near_names.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/registry/near_names.hpp"
 
 namespace rehearse {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/hardware/interconnects.hpp"
 #include "core/hardware/specs.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

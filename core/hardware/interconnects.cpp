@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/registry.hpp"
 #include "core/hardware/source_table.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/hardware/read_specs.hpp"
 #include "core/hardware/source_table.hpp"
 #include "core/hardware/trays.hpp"
 #include "core/hardware/wiring.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

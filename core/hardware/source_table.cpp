@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/registry/registry.hpp"
+#include "core/base/registry.hpp"
 
 namespace rehearse {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/registry/registry.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/base/registry.hpp"
 
 namespace rehearse {
 namespace {

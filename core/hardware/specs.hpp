@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/units/dtype.hpp"
-#include "core/units/units.hpp"
+#include "core/base/dtype.hpp"
+#include "core/base/units.hpp"
 
 namespace rehearse {
 

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/collective/collective.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "core/registry/registry.hpp"
-#include "core/report/words.hpp"
-#include "core/units/units.hpp"
+#include "core/base/registry.hpp"
+#include "core/base/units.hpp"
+#include "core/play/words.hpp"
 
 namespace rehearse {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "core/registry/registry.hpp"
+#include "core/base/registry.hpp"
 
 namespace rehearse {
 

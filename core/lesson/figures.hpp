@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/lesson/formula.hpp"
-#include "core/report/step_report.hpp"
+#include "core/report/results/step_report.hpp"
 
 namespace rehearse {
 

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

@@ -7,21 +7,21 @@
 #include <nlohmann/json.hpp>
 
 #include "core/lesson/pictures.hpp"
-#include "core/report/error_figures.hpp"
-#include "core/report/words.hpp"
+#include "core/play/words.hpp"
+#include "core/report/results/error_figures.hpp"
 
 namespace rehearse {
 
 namespace {
 
 using nlohmann::ordered_json;
-using Answers = std::vector<LessonAnswer>;
+using LessonReportAnswers = std::vector<LessonAnswer>;
 
-FigureLookup lookup(const Answers& answers) {
+FigureLookup lookup(const LessonReportAnswers& answers) {
   return [&answers](const std::string& name) { return figure(answers, name); };
 }
 
-Facts plan_facts(const Answers& answers) {
+Facts plan_facts(const LessonReportAnswers& answers) {
   Facts facts{"Plans", {}};
   for (const LessonAnswer& a : answers) {
     const PlanSummary& p = a.report.head.plan;
@@ -33,7 +33,7 @@ Facts plan_facts(const Answers& answers) {
 
 std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
 
-Table plan_table(const Answers& answers) {
+Table plan_table(const LessonReportAnswers& answers) {
   const std::string samples = answers.front().report.head.plan.samples + "/s";
   Table table{
       "", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
@@ -48,7 +48,7 @@ Table plan_table(const Answers& answers) {
   return table;
 }
 
-std::vector<std::string> sentences(const Lesson& lesson, const Answers& answers) {
+std::vector<std::string> sentences(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<std::string> out;
   const FigureLookup look = lookup(answers);
   for (const Saying& s : lesson.says) {
@@ -160,7 +160,7 @@ ordered_json summary_json(const ReplayErrors& e) {
   return out;
 }
 
-std::string json_text(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
+std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, const std::vector<ReplayRow>& rows) {
   ordered_json out{{"schema", kLessonResultSchema},
                    {"lesson", lesson.name},
                    {"title", lesson.title},
@@ -180,7 +180,7 @@ std::string json_text(const Lesson& lesson, const Answers& answers, const std::v
 }
 
 /// A record per plan and figure, then one per row.
-Table records(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
+Table records(const Lesson& lesson, const LessonReportAnswers& answers, const std::vector<ReplayRow>& rows) {
   Table table{"", {{"lesson"}, {"subject"}, {"quantity"}, {"value"}, {"measured"}, {"standing"}}, {}};
   for (const LessonAnswer& a : answers)
     for (const auto& [name, value] : a.figures)
@@ -194,7 +194,7 @@ Table records(const Lesson& lesson, const Answers& answers, const std::vector<Re
 
 }  // namespace
 
-std::vector<ReplayRow> replay_rows(const Lesson& lesson, const Answers& answers) {
+std::vector<ReplayRow> replay_rows(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<ReplayRow> out;
   for (const MeasuredFigure& m : lesson.measurements) {
     ReplayRow row{m, std::nullopt, m.skipped};
@@ -219,14 +219,14 @@ ReplayErrors replay_errors(const std::vector<ReplayRow>& rows) {
   return out;
 }
 
-std::vector<std::string> not_shown(const Lesson& lesson, const Answers& answers) {
+std::vector<std::string> not_shown(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<std::string> out;
   for (const Showing& s : lesson.shows)
     if (s.holds.value(lookup(answers)).value_or(0) == 0) out.push_back(s.claim);
   return out;
 }
 
-Document lesson_document(const Lesson& lesson, const Answers& answers) {
+Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answers) {
   const std::vector<ReplayRow> rows = replay_rows(lesson, answers);
   Document out;
   out.blocks.push_back(Heading{lesson.title});

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "core/report/format.hpp"
+#include "core/report/formats/format.hpp"
 
 namespace rehearse {
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kLeastRoom = 20;
 
-using Answers = std::vector<LessonAnswer>;
+using PicturesAnswers = std::vector<LessonAnswer>;
 
 /// A bar of parts, each a character repeated.
 struct Bar {
@@ -136,7 +136,7 @@ Picture stacked(const std::string& title, const std::array<Part, N>& parts, std:
           }};
 }
 
-std::vector<const LessonAnswer*> chosen(const LessonPicture& picture, const Answers& answers, bool times) {
+std::vector<const LessonAnswer*> chosen(const LessonPicture& picture, const PicturesAnswers& answers, bool times) {
   std::vector<const LessonAnswer*> out;
   for (const LessonAnswer& a : answers) {
     const bool named =
@@ -190,7 +190,7 @@ DocumentBlock bars_of(const LessonPicture& picture, const std::vector<const Less
 
 }  // namespace
 
-DocumentBlock draw_picture(const LessonPicture& picture, const Answers& answers) {
+DocumentBlock draw_picture(const LessonPicture& picture, const PicturesAnswers& answers) {
   const auto title = [&](const char* own) { return picture.title.empty() ? std::string(own) : picture.title; };
   std::vector<Bar> bars;
   switch (picture.kind) {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/error.hpp"
 #include "core/model/network_check.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/model/layer_list.hpp"
+#include "core/model/images/layer_list.hpp"
 #include "core/model/network_check.hpp"
 
 namespace rehearse {

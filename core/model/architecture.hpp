@@ -6,9 +6,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "core/base/registry.hpp"
 #include "core/model/hf_config.hpp"
 #include "core/model/network.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

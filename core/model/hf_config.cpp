@@ -5,7 +5,7 @@
 #include <array>
 #include <tuple>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
 #include "core/model/architecture.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 namespace fs = std::filesystem;

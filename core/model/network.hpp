@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/units/dtype.hpp"
-#include "core/units/units.hpp"
+#include "core/base/dtype.hpp"
+#include "core/base/units.hpp"
 
 namespace rehearse {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/error.hpp"
 #include "core/model/op_table.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

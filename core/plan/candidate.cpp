@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "core/report/metrics.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/play/metrics.hpp"
 
 namespace rehearse {
 

@@ -11,7 +11,7 @@
 
 #include "core/plan/plan_words.hpp"
 #include "core/plan/rank.hpp"
-#include "core/report/words.hpp"
+#include "core/play/words.hpp"
 
 namespace rehearse {
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a run costs in money and energy.
 
+#include "core/base/units.hpp"
 #include "core/plan/price.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "core/base/near_names.hpp"
 #include "core/config/key_help.hpp"
 #include "core/plan/plan_keys.hpp"
-#include "core/registry/near_names.hpp"
 
 namespace rehearse {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/hardware/specs.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/plan/plan_words.hpp"
-#include "core/report/words.hpp"
+#include "core/play/words.hpp"
 
 namespace rehearse {
 

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/normal.hpp"
+#include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/hardware/source_table.hpp"
-#include "core/registry/registry.hpp"
-#include "core/units/normal.hpp"
 
 namespace rehearse {
 

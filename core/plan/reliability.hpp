@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/hardware/specs.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

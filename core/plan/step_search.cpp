@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "core/cost/quick_estimate.hpp"
+#include "core/estimate/quick/quick_estimate.hpp"
+#include "core/play/metrics.hpp"
 #include "core/program/liveness.hpp"
-#include "core/report/metrics.hpp"
-#include "core/search/bounds.hpp"
+#include "core/search/bounds/bounds.hpp"
 #include "core/search/space.hpp"
 #include "core/strategy/lower.hpp"
 

@@ -14,8 +14,8 @@
 #include <set>
 #include <vector>
 
-#include "core/cost/cost_model.hpp"
 #include "core/plan/candidate.hpp"
+#include "core/price/cost_model.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {

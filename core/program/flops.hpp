@@ -1,8 +1,8 @@
 #pragma once
 // Matrix-product FLOPs that a Program executes, for hardware FLOPs utilisation.
 
+#include "core/base/units.hpp"
 #include "core/program/program.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

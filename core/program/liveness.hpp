@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/program/program.hpp"
-#include "core/units/units.hpp"
 
 namespace rehearse {
 

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/program/body.hpp"
 #include "core/program/enum_names.hpp"
 #include "core/program/fields.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

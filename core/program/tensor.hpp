@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/dtype.hpp"
 #include "core/program/mesh.hpp"
-#include "core/units/dtype.hpp"
 
 namespace rehearse {
 

@@ -148,11 +148,12 @@ class DualPipe final : public Schedule {
   }
 };
 
-const bool registered = schedules().add({"dualpipe",
-                                         "microbatches from both ends, two copies of every chunk, forward and backward "
-                                         "interleaved; bubble (p/2-1)(F&B+B-3W)",
-                                         {},
-                                         std::make_shared<DualPipe>()});
+const bool registered_dualpipe =
+    schedules().add({"dualpipe",
+                     "microbatches from both ends, two copies of every chunk, forward and backward "
+                     "interleaved; bubble (p/2-1)(F&B+B-3W)",
+                     {},
+                     std::make_shared<DualPipe>()});
 
 }  // namespace
 

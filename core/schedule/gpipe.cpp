@@ -21,7 +21,7 @@ class GPipe final : public Schedule {
   int chunks_in_flight(int, const PipelineShape& shape) const override { return shape.microbatches; }
 };
 
-const bool registered =
+const bool registered_gpipe =
     schedules().add({"gpipe",
                      "all forwards, then all backwards; bubble (p-1)/m, keeps every microbatch's activations",
                      {},

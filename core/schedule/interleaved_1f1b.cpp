@@ -21,7 +21,7 @@ class Interleaved final : public Interleaving {
   }
 };
 
-const bool registered =
+const bool registered_interleaved_1f1b =
     schedules().add({"interleaved_1f1b",
                      "1F1B over v chunks per stage; bubble (p-1)/(v m), microbatches a multiple of p",
                      {{"virtual_stages", "model chunks per pipeline rank", "2 or more"}},

@@ -23,7 +23,7 @@ class ModelParallel final : public Schedule {
   int chunks_in_flight(int, const PipelineShape&) const override { return 1; }
 };
 
-const bool registered =
+const bool registered_model_parallel =
     schedules().add({"model_parallel",
                      "one microbatch at a time, one stage at work; bubble p-1, keeps one microbatch",
                      {},

@@ -31,7 +31,7 @@ class OneFOneB final : public Schedule {
   }
 };
 
-const bool registered =
+const bool registered_one_f_one_b =
     schedules().add({"1f1b",
                      "one forward, one backward; bubble (p-1)/m, keeps at most p-i microbatches on stage i",
                      {},

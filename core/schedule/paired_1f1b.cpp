@@ -20,7 +20,7 @@ class Paired final : public Interleaving {
   [[nodiscard]] bool pairs() const override { return true; }
 };
 
-const bool registered = schedules().add(
+const bool registered_paired_1f1b = schedules().add(
     {"paired_1f1b",
      "1F1B over v chunks per stage, a forward and a backward block by block at once; bubble (p-1)/(v m)",
      {{"virtual_stages", "model chunks per pipeline rank", "1"}},

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/registry/registry.hpp"
+#include "core/base/registry.hpp"
 
 namespace rehearse {
 

@@ -51,7 +51,7 @@ class ZeroBubbleH1 final : public Schedule {
   int chunks_in_flight(int, const PipelineShape& shape) const override { return shape.stages; }
 };
 
-const bool registered =
+const bool registered_zb_h1 =
     schedules().add({"zb_h1",
                      "1F1B with weight gradients in its bubble: (p-1)(tF+tB-tW), keeps p microbatches on every stage",
                      {},

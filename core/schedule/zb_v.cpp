@@ -108,7 +108,7 @@ class ZeroBubbleV final : public Schedule {
   int chunks_in_flight(int, const PipelineShape& shape) const override { return 2 * shape.stages; }
 };
 
-const bool registered = schedules().add(
+const bool registered_zb_v = schedules().add(
     {"zb_v",
      "two chunks per stage in a V, backward split; with equal passes no stage idles, keeps 2p half-size chunks",
      {{"virtual_stages", "model chunks per pipeline rank", "2"}},

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "core/backend/backend.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/play/backend.hpp"
 
 namespace rehearse {
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/config/json_file.hpp"
-#include "core/cost/calibration.hpp"
-#include "core/scoreboard/software.hpp"
+#include "core/price/calibration/calibration.hpp"
+#include "core/scoreboard/rows/software.hpp"
 
 namespace rehearse {
 

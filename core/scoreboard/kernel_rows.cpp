@@ -10,13 +10,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/collective/collective.hpp"
-#include "core/cost/fit_data.hpp"
-#include "core/cost/kernel.hpp"
-#include "core/scoreboard/row_machine.hpp"
-#include "core/scoreboard/software.hpp"
-#include "core/units/error.hpp"
+#include "core/price/kernel_tables.hpp"
+#include "core/price/kernels/kernel.hpp"
+#include "core/scoreboard/rows/row_machine.hpp"
+#include "core/scoreboard/rows/software.hpp"
 
 namespace rehearse {
 
@@ -39,7 +39,7 @@ class Kernels {
  public:
   explicit Kernels(const fs::path& topologies) : catalogue_(topologies), calibration_(topologies / "calibration") {}
 
-  std::vector<KernelRow> products(FitReader& reader, const std::string& file) {
+  std::vector<KernelRow> products(TableReader& reader, const std::string& file) {
     std::vector<KernelRow> out;
     for (const GemmRow& row : read_gemms(reader, file)) {
       const std::string what = row.one_by_one ? "products of groups" : "products";
@@ -56,7 +56,7 @@ class Kernels {
     return out;
   }
 
-  std::vector<KernelRow> attention(FitReader& reader, const std::string& file) {
+  std::vector<KernelRow> attention(TableReader& reader, const std::string& file) {
     std::vector<KernelRow> out;
     for (const AttentionRow& row : read_attention(reader, file)) {
       const AttentionShape& s = row.attention.shape;
@@ -290,7 +290,7 @@ KernelBoard score_kernels(const std::vector<std::string>& files, const std::vect
   KernelBoard out;
   Kernels kernels(topologies);
   for (const std::string& file : files) {
-    FitReader reader(fs::absolute(file).parent_path());
+    TableReader reader(fs::absolute(file).parent_path());
     const std::string name = fs::path(file).filename().string();
     for (KernelRow& r :
          header_of(file).starts_with(kProducts) ? kernels.products(reader, name) : kernels.attention(reader, name))

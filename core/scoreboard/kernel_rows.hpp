@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/units.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/scoreboard/errors.hpp"
-#include "core/scoreboard/measurement.hpp"
-#include "core/units/units.hpp"
+#include "core/scoreboard/rows/measurement.hpp"
 
 namespace rehearse {
 
@@ -37,8 +37,8 @@ struct KernelBoard {
   std::vector<KernelGroup> groups;
 };
 
-/// Whether a file holds kernels by shape: the headers of core/cost/fit_data.hpp. Throws Error (usage) where it cannot
-/// be read.
+/// Whether a file holds kernels by shape: the headers of core/price/kernel_tables.hpp. Throws Error (usage) where it
+/// cannot be read.
 [[nodiscard]] bool is_kernel_file(const std::string& path);
 
 /// Kernels of `files`, and those of `rows` that are tables of collectives (`config.collective`). Throws Error (usage)

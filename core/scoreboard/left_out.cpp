@@ -4,7 +4,7 @@
 #include <iterator>
 #include <map>
 
-#include "core/cost/calibration.hpp"
+#include "core/price/calibration/calibration.hpp"
 
 namespace rehearse {
 

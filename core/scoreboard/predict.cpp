@@ -6,15 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "core/backend/backend.hpp"
 #include "core/cluster/make_cluster.hpp"
-#include "core/cost/estimate.hpp"
-#include "core/cost/memory_rule.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/estimate/evaluation.hpp"
 #include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
-#include "core/report/metrics.hpp"
-#include "core/report/step_report.hpp"
-#include "core/search/evaluation.hpp"
+#include "core/play/backend.hpp"
+#include "core/play/metrics.hpp"
+#include "core/price/memory_rule.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "core/scoreboard/row_scenario.hpp"
+#include "core/scoreboard/rows/row_scenario.hpp"
 #include "core/trace/trace.hpp"
 
 namespace rehearse {
@@ -27,7 +27,7 @@ struct Prediction {
   Bytes peak_reserved;
 };
 
-/// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/cost/memory_rule.hpp).
+/// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/price/memory_rule.hpp).
 inline constexpr double kReservedOverAllocated = 1.055;
 
 class RowPredictor {

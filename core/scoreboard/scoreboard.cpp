@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse {
 

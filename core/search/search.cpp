@@ -5,7 +5,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "core/search/plan_bounds.hpp"
+#include "core/search/bounds/plan_bounds.hpp"
 #include "core/search/playing.hpp"
 
 namespace rehearse {

@@ -4,7 +4,8 @@
 // plans: that is strong evidence, not proof.
 //
 //   1. Space: all legal plans.                                  space.hpp
-//   2. Closed form of every plan of equal layers in whole passes with whole parameters. core/cost/quick_estimate.hpp
+//   2. Closed form of every plan of equal layers in whole passes with whole parameters.
+//   core/estimate/quick/quick_estimate.hpp
 //   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
 //   4. What is left is lowered, first the scenario's own plan and what differs little from the best so far, then the
 //   most promising, until no plan left can
@@ -22,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "core/search/evaluation.hpp"
+#include "core/estimate/evaluation.hpp"
 #include "core/search/space.hpp"
 
 namespace rehearse {

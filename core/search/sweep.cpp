@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/error.hpp"
 #include "core/config/full_key.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Strategies that are simulated only, so far: what keeps them from being executed is listed, not silent.
 
-#include "core/registry/registry.hpp"
+#include "core/base/registry.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {

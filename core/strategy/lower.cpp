@@ -8,18 +8,18 @@
 #include <fmt/format.h>
 
 #include "core/program/body.hpp"
-#include "core/program/validate.hpp"
-#include "core/strategy/adversarial_step.hpp"
-#include "core/strategy/central_roles.hpp"
-#include "core/strategy/fp8.hpp"
-#include "core/strategy/frame_setup.hpp"
+#include "core/program/validate/validate.hpp"
+#include "core/strategy/bodies/recompute_groups.hpp"
+#include "core/strategy/bodies/segments.hpp"
+#include "core/strategy/bodies/split_backward.hpp"
 #include "core/strategy/lower_checks.hpp"
-#include "core/strategy/recompute_groups.hpp"
-#include "core/strategy/roles.hpp"
-#include "core/strategy/segments.hpp"
+#include "core/strategy/operators/fp8.hpp"
+#include "core/strategy/roles/adversarial_step.hpp"
+#include "core/strategy/roles/central_roles.hpp"
+#include "core/strategy/roles/frame_setup.hpp"
+#include "core/strategy/roles/roles.hpp"
+#include "core/strategy/roles/skips.hpp"
 #include "core/strategy/shares.hpp"
-#include "core/strategy/skips.hpp"
-#include "core/strategy/split_backward.hpp"
 #include "core/strategy/stage_cuts.hpp"
 
 namespace rehearse {

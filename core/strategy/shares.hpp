@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/strategy/body_builder.hpp"
+#include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/strategy/roles.hpp"
-#include "core/strategy/unit_plan.hpp"
+#include "core/strategy/roles/roles.hpp"
+#include "core/strategy/roles/unit_plan.hpp"
 
 namespace rehearse {
 

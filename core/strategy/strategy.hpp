@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/registry.hpp"
 #include "core/config/settings.hpp"
 #include "core/model/network.hpp"
 #include "core/program/program.hpp"
-#include "core/registry/registry.hpp"
 
 namespace rehearse {
 

@@ -13,22 +13,22 @@
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
-#include "gpu_backend/executor.hpp"
-#include "gpu_backend/local_world.hpp"
+#include "gpu_backend/communicate/local_world.hpp"
+#include "gpu_backend/execute/executor.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr int kPasses = 2;              // So that a moment of noise does not hold all repetitions of a case.
-constexpr int kLeast = 3, kMost = 200;  // Repetitions in one pass.
-constexpr int kMostCold = 30;           // The same of calls that have memory of their own each.
-constexpr std::size_t kTogether = 8;    // Cases whose calls find the same caches emptied.
-constexpr double kColdBytes = 128e6;    // Of their memory.
+constexpr int kCalibratePasses = 2;  // So that a moment of noise does not hold all repetitions of a case.
+constexpr int kCalibrateLeast = 3, kCalibrateMost = 200;  // Repetitions in one pass.
+constexpr int kMostCold = 30;                             // The same of calls that have memory of their own each.
+constexpr std::size_t kTogether = 8;                      // Cases whose calls find the same caches emptied.
+constexpr double kColdBytes = 128e6;                      // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
 constexpr double kApartSeconds = 0.05;  // Of computing between two meetings of ranks.
 constexpr int kMeetings = 20;
-constexpr std::int64_t kSide = 256;  // Of a product.
+constexpr std::int64_t kCalibrateSide = 256;  // Of a product.
 
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -102,14 +102,14 @@ class Calibration {
   std::vector<DeviceProfile::Setting> settings(Team& team, int threads, double seconds, double share) {
     const Seconds between{dispatch(team)};
     const std::vector<KernelCase> cases = kernel_cases(team.device(), request_.grid);
-    const double each = seconds / static_cast<double>(cases.size() * kPasses);
+    const double each = seconds / static_cast<double>(cases.size() * kCalibratePasses);
     std::vector<std::vector<double>> samples(cases.size());
     const std::size_t together = team.device().queues() ? 1 : kTogether;
     const OtherMemory other;
-    for (int pass = 0; pass < kPasses; ++pass)
+    for (int pass = 0; pass < kCalibratePasses; ++pass)
       for (std::size_t first = 0; first < cases.size(); first += together) {
-        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kPasses, team.ranks(),
-             fmt::format("{} kernels", name_of(cases[first].arithmetic)));
+        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kCalibratePasses,
+             team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
         const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
         if (team.device().queues())
           repeat(team, some[0], each, samples[first]);
@@ -130,7 +130,7 @@ class Calibration {
     KernelRun run(team.device(), what);
     (void)run.once();
     team.meet();
-    for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i)
+    for (int i = 0; i < kCalibrateMost && (i < kCalibrateLeast || team.device().now() - begin < seconds); ++i)
       samples.push_back(run.once());
   }
 
@@ -141,11 +141,12 @@ class Calibration {
     std::vector<int> calls;
     std::vector<std::unique_ptr<KernelRun>> runs;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double time_for = samples[i].empty() ? kLeast : seconds / std::max(1e-7, spread_of(samples[i]).median);
+      const double time_for =
+          samples[i].empty() ? kCalibrateLeast : seconds / std::max(1e-7, spread_of(samples[i]).median);
       const double room_for =
           kColdBytes / kTogether / static_cast<double>(std::max<std::size_t>(1, KernelRun::cold_bytes(cases[i])));
-      calls.push_back(static_cast<int>(
-          std::clamp(std::min(time_for, room_for), static_cast<double>(kLeast), static_cast<double>(kMostCold))));
+      calls.push_back(static_cast<int>(std::clamp(std::min(time_for, room_for), static_cast<double>(kCalibrateLeast),
+                                                  static_cast<double>(kMostCold))));
       runs.push_back(std::make_unique<KernelRun>(team.device(), cases[i], calls.back() + 1));
     }
     other.walk();
@@ -159,7 +160,7 @@ class Calibration {
   /// Ranks that share a machine meet when the slowest has come: how much longer that one takes for the same work than
   /// their mean. Which one it is changes, so no mean of a rank's times shows it.
   static double slowest_to_mean(Team& team, const OtherMemory& other) {
-    const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
+    const KernelCase product = product_case(team.device(), "linear", kCalibrateSide, kCalibrateSide, kCalibrateSide);
     if (team.ranks() < 2 || team.device().queues() || product.op == nullptr) return 1;
     KernelRun kernel(team.device(), product);
     const auto seconds = [&](int products) {

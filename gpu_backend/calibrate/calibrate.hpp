@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/cost/device_profile.hpp"
+#include "core/price/calibration/device_profile.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
-#include "gpu_backend/communicator.hpp"
-#include "gpu_backend/device.hpp"
+#include "gpu_backend/communicate/communicator.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse {
 

@@ -19,9 +19,9 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
   if (device.queues()) out.insert(out.end(), {16777216, 67108864});
   return out;
 }
-constexpr std::int64_t kSide = 256;  // Of a product between calls.
-constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
-constexpr int kPasses = 2;
+constexpr std::int64_t kCommunicationSide = 256;  // Of a product between calls.
+constexpr int kStream = 1, kNextStream = 2, kCommunicationLeast = 3, kCommunicationMost = 40;
+constexpr int kCommunicationPasses = 2;
 // Seconds of computing before a call: tasks between the collectives of a step take about as long.
 constexpr double kBetween = 2e-3;
 
@@ -96,7 +96,8 @@ double mean_over_team(Team& team, double seconds, const std::function<double()>&
   std::vector<double> first{team.device().now() - begin};
   team.sum(first);
   const double each = first[0] / team.ranks();
-  const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
+  const int repetitions =
+      std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kCommunicationLeast, kCommunicationMost);
   std::vector<double> sum{0};
   for (int i = 0; i < repetitions; ++i) sum[0] += once();
   team.sum(sum);
@@ -189,9 +190,10 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   const auto groups = group_sizes(team.ranks());
   const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter,
                                       CollectiveOp::broadcast, CollectiveOp::all_to_all};
-  const double each = seconds / kPasses / static_cast<double>(groups.size() * ops.size() + 1);
+  const double each = seconds / kCommunicationPasses / static_cast<double>(groups.size() * ops.size() + 1);
   std::vector<DeviceProfile::Collective> out;
-  const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
+  const KernelCase product =
+      product_case(team.device(), "linear", kCommunicationSide, kCommunicationSide, kCommunicationSide);
   KernelRun kernel(team.device(), product);
   const bool computes = !team.device().queues() && product.op != nullptr;
   const int products =
@@ -204,7 +206,7 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
     if (bytes >= own_cache()) other.walk();
     team.meet();  // Waiting for the slowest rank is in the pace of kernels.
   };
-  for (int pass = 0; pass < kPasses; ++pass) {
+  for (int pass = 0; pass < kCommunicationPasses; ++pass) {
     std::vector<DeviceProfile::Collective> measured;
     for (const int group : groups)
       for (const CollectiveOp op : ops)

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/cost/device_profile.hpp"
+#include "core/price/calibration/device_profile.hpp"
 #include "gpu_backend/calibrate/team.hpp"
 
 namespace rehearse {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "gpu_backend/calibrate/probes.hpp"
-#include "gpu_backend/plan.hpp"
+#include "gpu_backend/execute/plan.hpp"
 
 namespace rehearse {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/cost/sized_operation.hpp"
+#include "core/price/kernels/sized_operation.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
-#include "gpu_backend/device.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse {
 

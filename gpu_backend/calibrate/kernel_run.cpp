@@ -15,12 +15,12 @@ constexpr std::size_t kColdDeviceBytes = 192u << 20;
 constexpr std::size_t kMostCopies = 32;
 constexpr double kQueuedSeconds = 1e-3;  // So many calls in line that the host is ahead of the device.
 constexpr int kMostQueued = 64;
-constexpr std::size_t kPeriod = 65521;  // Values repeat after so many: no branch predictor learns them.
-constexpr std::size_t kLine = 64;       // Bytes of a cache line.
+constexpr std::size_t kPeriod = 65521;      // Values repeat after so many: no branch predictor learns them.
+constexpr std::size_t kKernelRunLine = 64;  // Bytes of a cache line.
 
 void touch(const std::byte* from, std::size_t bytes) {
   unsigned sum = 0;
-  for (std::size_t i = 0; i < bytes; i += kLine) sum += std::to_integer<unsigned>(from[i]);
+  for (std::size_t i = 0; i < bytes; i += kKernelRunLine) sum += std::to_integer<unsigned>(from[i]);
   [[maybe_unused]] volatile unsigned read = sum;  // So that the walk is not left out.
 }
 

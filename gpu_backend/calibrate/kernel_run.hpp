@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/units/units.hpp"
+#include "core/base/units.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 
 namespace rehearse {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "gpu_backend/executor.hpp"
-#include "gpu_backend/plan.hpp"
-#include "gpu_backend/training.hpp"
+#include "gpu_backend/execute/executor.hpp"
+#include "gpu_backend/execute/plan.hpp"
+#include "gpu_backend/train/training.hpp"
 
 namespace rehearse {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "gpu_backend/communicator.hpp"
+#include "gpu_backend/communicate/communicator.hpp"
 
 namespace rehearse {
 

@@ -43,7 +43,7 @@ struct Item final : Event {
 };
 using ItemPtr = std::shared_ptr<Item>;
 
-constexpr double kAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
+constexpr double kCpuDeviceAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -66,7 +66,7 @@ class Mailbox {
   /// the transport's threads too.
   std::vector<Letter> take(bool block) {
     std::unique_lock lock(mutex_);
-    for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kAwake;) {
+    for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kCpuDeviceAwake;) {
       lock.unlock();
       std::this_thread::yield();
       lock.lock();

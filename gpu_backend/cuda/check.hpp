@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse::cuda {
 

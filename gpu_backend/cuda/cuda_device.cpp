@@ -39,9 +39,9 @@ struct NamedRange {
   NamedRange& operator=(const NamedRange&) = delete;
 };
 
-class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
+class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
  public:
-  explicit CudaDevice(const CudaOptions& options)
+  explicit GpuDevice(const CudaOptions& options)
       : numerics_(options.numerics),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
         gemm_(kWorkspace) {
@@ -55,15 +55,15 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     REHEARSE_CUDA(cudaEventCreate(&zero_));
     set_zero();
   }
-  ~CudaDevice() override {
+  ~GpuDevice() override {
     cudaDeviceSynchronize();
     observed_.forget();
     cudaEventDestroy(zero_);
     for (const auto& [number, stream] : streams_) cudaStreamDestroy(stream);
     if (replays_ != nullptr) cudaStreamDestroy(replays_);
   }
-  CudaDevice(const CudaDevice&) = delete;
-  CudaDevice& operator=(const CudaDevice&) = delete;
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
 
   std::string name() const override { return "cuda"; }
   Numerics numerics() const override { return numerics_; }
@@ -221,8 +221,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
  private:
   /// The task at hand, for the time it is issued.
   struct Issuing {
-    CudaDevice& device;
-    Issuing(CudaDevice& d, const ItemPtr& item) : device(d) { device.shared_->current = item; }
+    GpuDevice& device;
+    Issuing(GpuDevice& d, const ItemPtr& item) : device(d) { device.shared_->current = item; }
     ~Issuing() { device.shared_->current.reset(); }
     Issuing(const Issuing&) = delete;
     Issuing& operator=(const Issuing&) = delete;
@@ -322,11 +322,11 @@ Registry<Operator>& cuda_operators() {
 
 std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions& options) {
   REHEARSE_CUDA(cudaSetDevice(options.index));
-  return std::make_unique<CudaDevice>(options);
+  return std::make_unique<GpuDevice>(options);
 }
 
 CudaMemory cuda_memory(const ComputeDevice& device) {
-  const auto* cuda = dynamic_cast<const CudaDevice*>(&device);
+  const auto* cuda = dynamic_cast<const GpuDevice*>(&device);
   if (cuda == nullptr) throw std::logic_error("device '" + device.name() + "' is no GPU");
   return cuda->memory();
 }

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "core/registry/registry.hpp"
-#include "gpu_backend/device.hpp"
+#include "core/base/registry.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse {
 

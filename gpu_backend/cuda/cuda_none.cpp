@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "gpu_backend/cuda/cuda_device.hpp"
-#include "gpu_backend/device_probe.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 
 namespace rehearse {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu_backend/numerics.hpp"
+#include "gpu_backend/execute/numerics.hpp"
 
 namespace rehearse::cuda {
 

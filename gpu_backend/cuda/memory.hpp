@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/units/units.hpp"
-#include "gpu_backend/device.hpp"
+#include "core/base/units.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse::cuda {
 

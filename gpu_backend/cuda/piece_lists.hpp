@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpu_backend/cuda/kernels/kernels.hpp"
-#include "gpu_backend/element_range.hpp"
+#include "gpu_backend/execute/element_range.hpp"
 
 namespace rehearse::cuda {
 

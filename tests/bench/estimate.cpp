@@ -11,9 +11,9 @@
 
 #include <fmt/core.h>
 
-#include "core/cost/quick_estimate.hpp"
-#include "core/units/error.hpp"
-#include "tests/unit/cost/estimate_jobs.hpp"
+#include "core/base/error.hpp"
+#include "core/estimate/quick/quick_estimate.hpp"
+#include "tests/unit/estimate/estimate_jobs.hpp"
 
 namespace {
 

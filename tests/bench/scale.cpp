@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/backend/player.hpp"
-#include "core/cli/optional_parts.hpp"
+#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/session.hpp"
+#include "core/play/player/player.hpp"
 #include "tests/support/hand_made.hpp"
 #include "tests/support/testbed.hpp"
 

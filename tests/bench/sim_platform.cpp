@@ -14,7 +14,7 @@
 
 #include <fmt/core.h>
 
-#include "core/backend/analytic_clock.hpp"
+#include "core/play/clocks/analytic_clock.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/support/small_cluster.hpp"
 

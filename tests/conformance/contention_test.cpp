@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "core/backend/plan_play.hpp"
+#include "core/play/player/plan_play.hpp"
 #include "core/program/body.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/conformance/books.hpp"

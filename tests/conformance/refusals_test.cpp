@@ -1,6 +1,6 @@
 // Programs that cannot end and results that break physics are named.
 
-#include "core/backend/event_queue.hpp"
+#include "core/play/clocks/event_queue.hpp"
 #include "tests/conformance/scenes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hand_made.hpp"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/program/body.hpp"
-#include "core/strategy/expert_plan.hpp"
+#include "core/strategy/operators/expert_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
-#include "gpu_backend/initial.hpp"
+#include "gpu_backend/train/initial.hpp"
 #include "tests/gpu/device_under_test.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "gpu_backend/device_probe.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/gpu/device_under_test.hpp"
 
 namespace rehearse::test {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "gpu_backend/communicator.hpp"
-#include "gpu_backend/device.hpp"
+#include "gpu_backend/communicate/communicator.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse::test {
 

@@ -1,6 +1,6 @@
 // Steps that are replayed leave the bits that issued ones leave: losses, parameters, moments. What may not be replayed
 // says why.
-#include "gpu_backend/repeats.hpp"
+#include "gpu_backend/execute/repeats.hpp"
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/gpu/staged_transport.hpp"
 #include "tests/parity/jobs.hpp"

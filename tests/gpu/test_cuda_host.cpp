@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
-#include "gpu_backend/initial.hpp"
-#include "gpu_backend/out_of_memory.hpp"
-#include "gpu_backend/share_gpu.hpp"
-#include "gpu_backend/split_plan.hpp"
+#include "gpu_backend/communicate/share_gpu.hpp"
+#include "gpu_backend/communicate/split_plan.hpp"
+#include "gpu_backend/execute/out_of_memory.hpp"
+#include "gpu_backend/train/initial.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -2,7 +2,7 @@
 // vector, of a warp or of a block, slices of a vocabulary, shared key heads, dropout, positions in two pieces.
 #include <algorithm>
 
-#include "gpu_backend/device_probe.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/support/skip.hpp"
 

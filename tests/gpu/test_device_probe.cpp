@@ -1,5 +1,5 @@
 // What holds on every machine, with or without a GPU.
-#include "gpu_backend/device_probe.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -1,7 +1,7 @@
 // Facts about the devices of this machine; skipped where there is none.
 #include <set>
 
-#include "gpu_backend/device_probe.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"
 

@@ -11,12 +11,12 @@
 #include <set>
 
 #include "core/program/liveness.hpp"
-#include "gpu_backend/bounds.hpp"
+#include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
-#include "gpu_backend/executor.hpp"
-#include "gpu_backend/initial.hpp"
-#include "gpu_backend/local_world.hpp"
+#include "gpu_backend/execute/bounds.hpp"
+#include "gpu_backend/execute/executor.hpp"
+#include "gpu_backend/train/initial.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 namespace rehearse::test {

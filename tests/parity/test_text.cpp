@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "gpu_backend/training.hpp"
+#include "gpu_backend/train/training.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "core/program/serialise.hpp"
-#include "gpu_backend/checkpoint.hpp"
-#include "gpu_backend/training.hpp"
+#include "gpu_backend/train/checkpoint.hpp"
+#include "gpu_backend/train/training.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 

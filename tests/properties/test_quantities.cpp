@@ -2,7 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/units/units.hpp"
+#include "core/base/units.hpp"
 #include "tests/support/property.hpp"
 
 using namespace rehearse;

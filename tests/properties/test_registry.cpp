@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/registry/registry.hpp"
+#include "core/base/registry.hpp"
 #include "tests/support/property.hpp"
 
 using namespace rehearse;

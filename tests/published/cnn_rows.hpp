@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/cost/estimate_jobs.hpp"
+#include "tests/unit/estimate/estimate_jobs.hpp"
 
 namespace rehearse::test {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/cost/kernel.hpp"
+#include "core/price/kernels/kernel.hpp"
 
 namespace published {
 

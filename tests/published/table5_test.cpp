@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/backend/player.hpp"
-#include "core/cli/optional_parts.hpp"
+#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/session.hpp"
+#include "core/play/player/player.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

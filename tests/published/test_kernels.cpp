@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/cost/fit_data.hpp"
-#include "core/cost/kernel.hpp"
-#include "core/strategy/fp8.hpp"
+#include "core/price/kernel_tables.hpp"
+#include "core/price/kernels/kernel.hpp"
+#include "core/strategy/operators/fp8.hpp"
 #include "tests/published/gpus.hpp"
 #include "tests/published/layer_22b.hpp"
 #include "tests/support/catch.hpp"
@@ -28,7 +28,7 @@ KernelModel model_of(const std::string& id, const std::string& attention = {}) {
 }
 
 ErrorSummary held_out_gemms(const std::string& gpu, const std::string& file, double fewest_m, double least_flops = 0) {
-  FitReader reader(kRoot + "/tests/published/data");
+  TableReader reader(kRoot + "/tests/published/data");
   const KernelModel model = model_of(gpu);
   std::vector<double> predicted, measured;
   for (const auto& row : read_gemms(reader, file)) {
@@ -45,7 +45,7 @@ ErrorSummary held_out_gemms(const std::string& gpu, const std::string& file, dou
 
 ErrorSummary held_out_attention(const std::string& gpu, const std::string& implementation,
                                 const std::string& file = "flash_attention.csv") {
-  FitReader reader(kRoot + "/tests/published/data");
+  TableReader reader(kRoot + "/tests/published/data");
   std::vector<double> predicted, measured;
   for (const auto& row : read_attention(reader, file)) {
     if (row.gpu != gpu || row.implementation != implementation || in_fit_half(row.attention)) continue;
@@ -92,7 +92,7 @@ LayerTime layer_time(const KernelModel& model, bool sequence_parallel, bool full
 
 TEST_CASE(
     "products of groups, each a call of the library, take three quarters of a product's fixed time more for each") {
-  FitReader reader(kRoot + "/tests/published/data");
+  TableReader reader(kRoot + "/tests/published/data");
   const std::vector<GemmRow> rows = read_gemms(reader, "gemm_grouped.csv");
   REQUIRE(rows.size() == 120);
   const auto errors = [&](double share, bool fitted) {
@@ -149,7 +149,7 @@ TEST_CASE("what products lose whose rows start off 16 bytes, against their align
   };
   // Time of an operation in the rows whose swept size is a multiple of 8, of 2 and odd, by GPU and the sizes that stay.
   std::map<std::string, std::map<int, Mean>> sweeps;
-  FitReader reader(kRoot + "/tests/published/data");
+  TableReader reader(kRoot + "/tests/published/data");
   for (const auto& row : read_gemms(reader, "gemm_alignment.csv")) {
     const GemmShape& s = row.gemm.shape;
     const bool reduction = s.n == 14336 && s.k != 51200;
@@ -263,7 +263,7 @@ TEST_CASE("H20's slower tensor cores are held back less: predicted from H100's k
 }
 
 TEST_CASE("no measured product beats the datasheet floor") {
-  FitReader reader(kRoot + "/tests/published/data");
+  TableReader reader(kRoot + "/tests/published/data");
   for (const auto& row : read_gemms(reader, "gemm_by_shape.csv")) {
     INFO(row.gemm.id);
     const KernelModel& model = [&]() -> const KernelModel& {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cluster/make_cluster.hpp"
-#include "core/cost/cost_model.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/price/cost_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
+#include "core/report/formats/text_output.hpp"
 #include "core/report/html/html_report.hpp"
-#include "core/report/text_output.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

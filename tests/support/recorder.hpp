@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "core/backend/play_clock.hpp"
+#include "core/play/clocks/play_clock.hpp"
 
 namespace rehearse::testing {
 

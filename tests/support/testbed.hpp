@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "core/backend/analytic_clock.hpp"
-#include "core/backend/player.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/play/clocks/analytic_clock.hpp"
+#include "core/play/player/player.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::testing {

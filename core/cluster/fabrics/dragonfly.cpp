@@ -135,7 +135,7 @@ class Dragonfly final : public SwitchedFabric {
   BytesPerSecond local_rate_, global_rate_;
 };
 
-std::vector<ParameterHelp> help() {
+std::vector<ParameterHelp> help_dragonfly() {
   return {{"nodes_per_router", "nodes whose NICs are on one router", ""},
           {"routers_per_group", "routers of a group, all joined to each other", ""},
           {"global_links", "links of one router to other groups", ""},
@@ -146,8 +146,8 @@ std::vector<ParameterHelp> help() {
           {"seed", "other seeds are other hashes", "0"}};
 }
 
-[[maybe_unused]] const bool registered = fabric_registry().add(
-    {"dragonfly", "groups of fully joined routers, fully joined groups; minimal or Valiant's routes", help(),
+[[maybe_unused]] const bool registered_dragonfly = fabric_registry().add(
+    {"dragonfly", "groups of fully joined routers, fully joined groups; minimal or Valiant's routes", help_dragonfly(),
      [](const FabricSite& site) { return std::make_unique<Dragonfly>(site); }});
 
 }  // namespace

@@ -39,7 +39,7 @@ SectionSize section_of(const std::vector<FabricPorts>& parts, const LeafSize& si
           size.nodes ? size.nodes * fastest_node : size.ports * fastest_port};
 }
 
-ClosShape shape_of(const FabricSite& site) {
+ClosShape shape_of_fat_tree(const FabricSite& site) {
   LeafSize size = leaf_size(site);
   ClosShape shape;
   read_clos_parameters(site, shape);
@@ -50,7 +50,7 @@ ClosShape shape_of(const FabricSite& site) {
 
 class FatTree final : public ClosFabric {
  public:
-  explicit FatTree(const FabricSite& site) : ClosFabric(site, shape_of(site)), size_(leaf_size(site)) {}
+  explicit FatTree(const FabricSite& site) : ClosFabric(site, shape_of_fat_tree(site)), size_(leaf_size(site)) {}
   [[nodiscard]] std::string summary() const override {
     return fmt::format("fat tree: {} {} per leaf, {}", size_.nodes ? size_.nodes : size_.ports,
                        size_.nodes ? "nodes" : "ports", shape_text());
@@ -66,7 +66,7 @@ class FatTree final : public ClosFabric {
   LeafSize size_;
 };
 
-std::vector<ParameterHelp> help() {
+std::vector<ParameterHelp> help_fat_tree() {
   auto all = clos_parameter_help();
   all.insert(all.begin(), {{"nodes_per_leaf", "nodes whose NICs are all on one leaf (or state ports_per_leaf)", ""},
                            {"ports_per_leaf", "NIC ports on one leaf, filled in node order", ""},
@@ -74,8 +74,8 @@ std::vector<ParameterHelp> help() {
   return all;
 }
 
-[[maybe_unused]] const bool registered =
-    fabric_registry().add({"fat_tree", "leaves and spines, with or without a core; evenly spread", help(),
+[[maybe_unused]] const bool registered_fat_tree =
+    fabric_registry().add({"fat_tree", "leaves and spines, with or without a core; evenly spread", help_fat_tree(),
                            [](const FabricSite& site) { return std::make_unique<FatTree>(site); }});
 
 }  // namespace

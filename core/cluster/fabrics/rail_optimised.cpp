@@ -18,7 +18,7 @@ int rails_of(const FabricSite& site) {
 
 int nodes_per_unit(const FabricSite& site) { return integer_parameter(site, "nodes_per_unit", 32); }
 
-ClosShape shape_of(const FabricSite& site) {
+ClosShape shape_of_rail_optimised(const FabricSite& site) {
   ClosShape shape;
   read_clos_parameters(site, shape);
   lay_out_sections(site, shape, [&](const std::vector<FabricPorts>& parts) {
@@ -38,7 +38,9 @@ ClosShape shape_of(const FabricSite& site) {
 class RailOptimised final : public ClosFabric {
  public:
   explicit RailOptimised(const FabricSite& site)
-      : ClosFabric(site, shape_of(site)), rails_(rails_of(site)), nodes_per_unit_(nodes_per_unit(site)) {}
+      : ClosFabric(site, shape_of_rail_optimised(site)),
+        rails_(rails_of(site)),
+        nodes_per_unit_(nodes_per_unit(site)) {}
   [[nodiscard]] bool has_rails() const override { return true; }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("rail-optimised: {} rails, {} nodes per unit, {}", rails_, nodes_per_unit_, shape_text());
@@ -56,16 +58,16 @@ class RailOptimised final : public ClosFabric {
   int nodes_per_unit_;
 };
 
-std::vector<ParameterHelp> help() {
+std::vector<ParameterHelp> help_rail_optimised() {
   auto all = clos_parameter_help();
   all.insert(all.begin(), {{"nodes_per_unit", "nodes of a scalable unit: ports that one leaf serves", "32"},
                            {"units_per_pod", "scalable units that share spines (3 levels)", "4"}});
   return all;
 }
 
-[[maybe_unused]] const bool registered = fabric_registry().add(
-    {"rail_optimised", "one leaf per NIC index and scalable unit; NVLink carries traffic to the right rail", help(),
-     [](const FabricSite& site) { return std::make_unique<RailOptimised>(site); }});
+[[maybe_unused]] const bool registered_rail_optimised = fabric_registry().add(
+    {"rail_optimised", "one leaf per NIC index and scalable unit; NVLink carries traffic to the right rail",
+     help_rail_optimised(), [](const FabricSite& site) { return std::make_unique<RailOptimised>(site); }});
 
 }  // namespace
 }  // namespace rehearse

@@ -22,7 +22,7 @@ class SingleSwitch final : public SwitchedFabric {
   void climb(int, int, std::uint64_t, std::vector<int>&) const override {}
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_single_switch =
     fabric_registry().add({"single_switch", "every NIC on one non-blocking switch", {}, [](const FabricSite& site) {
                              return std::make_unique<SingleSwitch>(site);
                            }});

@@ -100,16 +100,16 @@ class Torus final : public SwitchedFabric {
   BytesPerSecond link_rate_;
 };
 
-std::vector<ParameterHelp> help() {
+std::vector<ParameterHelp> help_torus() {
   return {{"x", "nodes along the first dimension, in node order", ""},
           {"y", "along the second", ""},
           {"z", "along the third; 1 makes it two-dimensional", "1"},
           {"link_width", "a link to a neighbour over all NICs of a node", "1"}};
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_torus =
     fabric_registry().add({"torus", "a router per node, rings in two or three dimensions, dimension-ordered routes",
-                           help(), [](const FabricSite& site) { return std::make_unique<Torus>(site); }});
+                           help_torus(), [](const FabricSite& site) { return std::make_unique<Torus>(site); }});
 
 }  // namespace
 }  // namespace rehearse

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kUnits = 1e6;
+constexpr double kCourseDataUnits = 1e6;
 
 /// Times at which calls of one kind began, in order.
 using CallKey = std::tuple<std::string, int, int, int>;
@@ -87,7 +87,7 @@ std::optional<int> traced_rank(const Program& program, const Trace& trace, int r
 ordered_json row_json(const StageMemory& stage, int rank, const std::vector<Point>& points) {
   ordered_json times = ordered_json::array(), bytes = ordered_json::array();
   for (const Point& p : points) {
-    times.push_back(std::llround(p.at * kUnits));
+    times.push_back(std::llround(p.at * kCourseDataUnits));
     ordered_json amounts = ordered_json::array();
     for (const Bytes b : p.bytes) amounts.push_back(std::llround(b.value()));
     bytes.push_back(std::move(amounts));
@@ -114,8 +114,8 @@ std::string course_json(const Program& program, const MemoryReport& memory, cons
                                     period.value(), most_points)));
   }
   for (int c = 0; c < kMemoryCategories; ++c) categories.push_back(name_of(static_cast<MemoryCategory>(c)));
-  return ordered_json{{"unit_s", period.value() / kUnits},
-                      {"end", static_cast<std::int64_t>(kUnits)},
+  return ordered_json{{"unit_s", period.value() / kCourseDataUnits},
+                      {"end", static_cast<std::int64_t>(kCourseDataUnits)},
                       {"tightest", tightest},
                       {"categories", std::move(categories)},
                       {"rows", std::move(rows)}}

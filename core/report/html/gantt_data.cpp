@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kUnits = 1e6;          // Of a period.
-constexpr std::int64_t kTalkGap = 400;  // Units: runs of communication closer than a 2,500th of the picture are one.
+constexpr double kGanttDataUnits = 1e6;  // Of a period.
+constexpr std::int64_t kTalkGap = 400;   // Units: runs of communication closer than a 2,500th of the picture are one.
 constexpr int kSeveral = -2;
 
 enum Pass { forward, backward, weight_gradient, optimizer, passes };
@@ -155,7 +155,8 @@ std::size_t blocks_in(const std::vector<Row>& rows) {
 /// Coarser and coarser, until there are few enough. Returns whether anything was joined.
 bool thin_out(std::vector<Row>& rows, std::size_t most) {
   bool thinned = false;
-  for (std::int64_t slice = 50; blocks_in(rows) > most && slice < static_cast<std::int64_t>(kUnits); slice *= 2) {
+  for (std::int64_t slice = 50; blocks_in(rows) > most && slice < static_cast<std::int64_t>(kGanttDataUnits);
+       slice *= 2) {
     for (Row& r : rows) r.blocks = joined(sliced(r.blocks, slice), slice / 10);
     thinned = true;
   }
@@ -192,7 +193,7 @@ std::string gantt_json(const std::vector<GanttSide>& sides, const GanttDataOptio
     period = std::max(period, s.period.value());
     most_rows = std::max(most_rows, s.rows.size());
   }
-  const double unit = period / kUnits;
+  const double unit = period / kGanttDataUnits;
   std::vector<Row> rows;
   for (std::size_t r = 0; r < most_rows; ++r)
     for (const GanttSide& s : sides)
@@ -201,7 +202,7 @@ std::string gantt_json(const std::vector<GanttSide>& sides, const GanttDataOptio
   int chunks = 1;
   for (const Row& r : rows)
     for (const Block& b : r.blocks) chunks = std::max(chunks, b.chunk + 1);
-  ordered_json out{{"unit_s", unit},     {"end", static_cast<std::int64_t>(kUnits)},
+  ordered_json out{{"unit_s", unit},     {"end", static_cast<std::int64_t>(kGanttDataUnits)},
                    {"period_s", period}, {"chunks", chunks},
                    {"thinned", thinned}, {"rows", ordered_json::array()}};
   for (const Row& r : rows) out["rows"].push_back(row_json(r));

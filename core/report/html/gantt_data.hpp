@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/report/gantt.hpp"
+#include "core/report/pictures/gantt.hpp"
 #include "core/trace/trace.hpp"
 
 namespace rehearse {

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/play/words.hpp"
+#include "core/report/formats/text_output.hpp"
 #include "core/report/html/embedded.hpp"
-#include "core/report/text_output.hpp"
-#include "core/report/words.hpp"
 
 namespace rehearse {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/report/step_report.hpp"
+#include "core/report/results/step_report.hpp"
 
 namespace rehearse {
 

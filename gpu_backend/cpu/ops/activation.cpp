@@ -71,7 +71,7 @@ struct CurveGrad {
 };
 
 template <class T>
-T sigmoid(T x) {
+T sigmoid_activation(T x) {
   return T{1} / (T{1} + std::exp(-x));
 }
 
@@ -81,7 +81,7 @@ struct SiluMul {
   static void run(const OperatorCall& c) {
     const T *gate = c.operand(0).as<T>(), *up = c.operand(1).as<T>();
     T* y = c.operand(2).as<T>();
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = gate[i] * sigmoid(gate[i]) * up[i];
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = gate[i] * sigmoid_activation(gate[i]) * up[i];
   }
 };
 /// dy, gate, d gate, up, d up
@@ -91,7 +91,7 @@ struct SiluMulGrad {
     const T *dy = c.operand(0).as<T>(), *gate = c.operand(1).as<T>(), *up = c.operand(3).as<T>();
     T *dgate = c.operand(2).as<T>(), *dup = c.operand(4).as<T>();
     for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) {
-      const T s = sigmoid(gate[i]);
+      const T s = sigmoid_activation(gate[i]);
       dup[i] = dy[i] * gate[i] * s;
       dgate[i] = dy[i] * up[i] * s * (T{1} + gate[i] * (T{1} - s));
     }
@@ -111,7 +111,7 @@ using GeluTanhGrad = CurveGrad<T, ByTanh>;
 template <class T>
 using SquaredReluGrad = CurveGrad<T, Squared>;
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_activation =
     cpu_operators().add({"activation.gelu", "GELU", {}, both<GeluExact>()}) &&
     cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
     cpu_operators().add({"activation.squared_relu", "square of the larger of x and 0", {}, both<SquaredRelu>()}) &&

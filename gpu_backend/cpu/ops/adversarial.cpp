@@ -50,7 +50,7 @@ struct Judgement {
 
 /// scores, loss
 template <class T>
-struct Loss {
+struct AdversarialLoss {
   static void run(const OperatorCall& c) {
     const Judgement<T> j(c);
     double sum = 0;
@@ -72,10 +72,10 @@ struct LossGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_adversarial =
     cpu_operators().add({"activation.tanh", "hyperbolic tangent", {}, both<Tanh>()}) &&
     cpu_operators().add({"activation_grad.tanh", "its gradient", {}, both<TanhGrad>()}) &&
-    cpu_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, both<Loss>()}) &&
+    cpu_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, both<AdversarialLoss>()}) &&
     cpu_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, both<LossGrad>()});
 
 }  // namespace

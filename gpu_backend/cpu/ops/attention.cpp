@@ -152,7 +152,7 @@ struct ProbabilitiesGrad : Scores<T> {};
 template <class T>
 struct QueryGrad : Context<T> {};
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_attention =
     cpu_operators().add({"matmul.scores", "queries times keys", {}, both<Scores>()}) &&
     cpu_operators().add({"matmul.context", "probabilities times values", {}, both<Context>()}) &&
     cpu_operators().add({"matmul.v_grad", "gradient of the values", {}, both<KeyValueGrad>()}) &&

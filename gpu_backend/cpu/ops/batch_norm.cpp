@@ -39,7 +39,7 @@ struct Moments {
 
 /// x, sums [2 channels]: of x, and of x^2
 template <class T>
-struct Sums {
+struct BatchNormSums {
   static void run(const OperatorCall& c) {
     const TensorView& x = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(c.operand(1).elements()), 0.0);
@@ -56,7 +56,7 @@ struct Sums {
 
 /// x, sums, weight, bias, y
 template <class T>
-struct Normalise {
+struct BatchNormNormalise {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &y = c.operand(4);
     const Moments<T> m(c, x, c.operand(1));
@@ -113,10 +113,10 @@ struct Gradient {
   }
 };
 
-[[maybe_unused]] const bool registered =
-    cpu_operators().add({"statistics.forward", "sums of x and its square per channel", {}, both<Sums>()}) &&
+[[maybe_unused]] const bool registered_batch_norm =
+    cpu_operators().add({"statistics.forward", "sums of x and its square per channel", {}, both<BatchNormSums>()}) &&
     cpu_operators().add({"statistics.backward", "sums of the gradient per channel", {}, both<GradientSums>()}) &&
-    cpu_operators().add({"norm.batch_norm", "mean 0 and variance 1 per channel", {}, both<Normalise>()}) &&
+    cpu_operators().add({"norm.batch_norm", "mean 0 and variance 1 per channel", {}, both<BatchNormNormalise>()}) &&
     cpu_operators().add({"norm_grad.batch_norm", "gradient of the image", {}, both<Gradient>()});
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace rehearse {
 namespace {
 
 /// The two images of a convolution, which is the small one, and how many channels a group has of each.
-struct Shapes {
+struct ConvolutionShapes {
   Sides small, large;
   Windows windows;
   std::int64_t groups, small_channels, large_channels, batch;
 
-  Shapes(const OperatorCall& c, const TensorView& small_image, const TensorView& large_image)
+  ConvolutionShapes(const OperatorCall& c, const TensorView& small_image, const TensorView& large_image)
       : small(small_image),
         large(large_image),
         windows(c.task->scalars, small_image.rank() - 2),
@@ -41,7 +41,7 @@ bool transposed(const OperatorCall& c, const TensorView& image) {
 
 /// Columns [channels * window, small pixels] of a group's large image; what lies outside it is zero.
 template <class T>
-void to_columns(const Shapes& s, const T* large, std::vector<T>& columns) {
+void to_columns(const ConvolutionShapes& s, const T* large, std::vector<T>& columns) {
   columns.assign(static_cast<std::size_t>(s.rows() * s.small.pixels()), T{0});
   for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
     const T* from = large + ch * s.large.pixels();
@@ -55,7 +55,7 @@ void to_columns(const Shapes& s, const T* large, std::vector<T>& columns) {
 
 /// Adds the columns to the large image.
 template <class T>
-void add_columns(const Shapes& s, const std::vector<T>& columns, T* large) {
+void add_columns(const ConvolutionShapes& s, const std::vector<T>& columns, T* large) {
   for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
     const T* from = columns.data() + ch * s.windows.elements() * s.small.pixels();
     T* to = large + ch * s.large.pixels();
@@ -92,7 +92,7 @@ void into_own_part(const TensorView& image, Fill fill) {
 /// small = weight * columns of large
 template <class T>
 void gather(const OperatorCall& c, const TensorView& large, const T* weight, const TensorView& small) {
-  const Shapes s(c, small, large);
+  const ConvolutionShapes s(c, small, large);
   std::vector<T> columns;
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g) {
@@ -105,7 +105,7 @@ void gather(const OperatorCall& c, const TensorView& large, const T* weight, con
 /// large = columns of (weight^T * small)
 template <class T>
 void spread(const OperatorCall& c, const TensorView& small, const T* weight, const TensorView& large) {
-  const Shapes s(c, small, large);
+  const ConvolutionShapes s(c, small, large);
   std::fill_n(large.as<T>(), large.elements(), T{0});
   std::vector<T> columns(static_cast<std::size_t>(s.rows() * s.small.pixels()));
   for (std::int64_t b = 0; b < s.batch; ++b)
@@ -146,7 +146,7 @@ struct ConvolutionWeight {
     const TensorView &x = c.operand(0), &dy = c.operand(1);
     const bool swapped = transposed(c, x);
     const TensorView &small = swapped ? x : dy, &large = swapped ? dy : x;
-    const Shapes s(c, small, large);
+    const ConvolutionShapes s(c, small, large);
     std::vector<T> columns;
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t g = 0; g < s.groups; ++g) {
@@ -182,7 +182,7 @@ struct ChannelSum {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_convolution =
     cpu_operators().add({"convolution", "windows of an image times weights", {}, both<Convolution>()}) &&
     cpu_operators().add({"convolution_grad.input", "gradient of the image", {}, both<ConvolutionInput>()}) &&
     cpu_operators().add({"convolution_grad.weight", "gradient of the weights", {}, both<ConvolutionWeight>()}) &&

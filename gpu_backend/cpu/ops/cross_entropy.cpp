@@ -39,7 +39,7 @@ struct Max {
 };
 /// logits, labels, max, sums [b, s, 2]: of exponentials, and the label's logit less the maximum
 template <class T>
-struct Sums {
+struct CrossEntropySums {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
     for (std::int64_t r = 0; r < z.rows; ++r) {
@@ -79,7 +79,7 @@ struct SumExp {
 };
 /// exponentials (become probabilities), sum
 template <class T>
-struct Normalise {
+struct CrossEntropyNormalise {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
     for (std::int64_t r = 0; r < z.rows; ++r)
@@ -99,7 +99,7 @@ void observe(const OperatorCall& c, std::int64_t rows, LossOf loss_of) {
 }
 /// sum, target, loss
 template <class T>
-struct Loss {
+struct CrossEntropyLoss {
   static void run(const OperatorCall& c) {
     const T *sum = c.operand(0).as<T>(), *target = c.operand(1).as<T>();
     observe<T>(c, c.operand(0).elements(), [&](std::int64_t r) { return std::log(sum[r]) - target[r]; });
@@ -152,14 +152,15 @@ struct GradFused {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_cross_entropy =
     cpu_operators().add({"cross_entropy.max", "largest logit of a token", {}, both<Max>()}) &&
-    cpu_operators().add({"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, both<Sums>()}) &&
+    cpu_operators().add(
+        {"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, both<CrossEntropySums>()}) &&
     cpu_operators().add(
         {"cross_entropy.exponential", "exponentials in place, and the label's logit", {}, both<Exponential>()}) &&
     cpu_operators().add({"cross_entropy.sum_exp", "sum of exponentials", {}, both<SumExp>()}) &&
-    cpu_operators().add({"cross_entropy.normalise", "probabilities in place", {}, both<Normalise>()}) &&
-    cpu_operators().add({"cross_entropy.loss", "mean loss", {}, both<Loss>()}) &&
+    cpu_operators().add({"cross_entropy.normalise", "probabilities in place", {}, both<CrossEntropyNormalise>()}) &&
+    cpu_operators().add({"cross_entropy.loss", "mean loss", {}, both<CrossEntropyLoss>()}) &&
     cpu_operators().add({"cross_entropy.loss_of_sums", "mean loss", {}, both<LossOfSums>()}) &&
     cpu_operators().add({"cross_entropy_grad", "gradient from probabilities", {}, both<Grad>()}) &&
     cpu_operators().add(

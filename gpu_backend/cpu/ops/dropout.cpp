@@ -59,7 +59,7 @@ struct DropoutGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_dropout =
     cpu_operators().add({"dropout", "zeroes a fraction, scales the rest", {}, both<Dropout>()}) &&
     cpu_operators().add({"dropout_add", "dropout and residual addition", {}, both<DropoutAdd>()}) &&
     cpu_operators().add({"dropout_grad", "gradient by the mask", {}, both<DropoutGrad>()}) &&

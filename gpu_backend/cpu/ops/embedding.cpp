@@ -103,7 +103,7 @@ using Turn = Rope<T, 1>;
 template <class T>
 using TurnBack = Rope<T, -1>;
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_embedding =
     cpu_operators().add({"embedding", "rows of the word table", {}, both<Embedding>()}) &&
     cpu_operators().add({"embedding_grad", "adds to the rows looked up", {}, both<EmbeddingGrad>()}) &&
     cpu_operators().add({"add.position", "adds rows of the position table", {}, both<AddPosition>()}) &&

@@ -11,7 +11,7 @@ namespace rehearse {
 namespace {
 
 template <class T>
-T sigmoid(T x) {
+T sigmoid_expert_activation(T x) {
   return T{1} / (T{1} + std::exp(-x));
 }
 
@@ -23,7 +23,8 @@ struct WeightedSiluMul {
     const std::int64_t f = row_width(gate);
     for (std::int64_t i = 0; i < gate.elements(); ++i) {
       const T g = gate.as<T>()[i];
-      c.operand(3).as<T>()[i] = c.operand(2).as<T>()[i / f] * g * sigmoid(g) * c.operand(1).as<T>()[i];
+      c.operand(3).as<T>()[i] =
+          c.operand(2).as<T>()[i / f] * g * sigmoid_expert_activation(g) * c.operand(1).as<T>()[i];
     }
   }
 };
@@ -35,8 +36,8 @@ struct WeightedSiluMulGrad {
     const std::int64_t f = row_width(gate);
     std::fill_n(c.operand(6).as<T>(), c.operand(6).elements(), T{0});
     for (std::int64_t i = 0; i < gate.elements(); ++i) {
-      const T g = gate.as<T>()[i], s = sigmoid(g), up = c.operand(2).as<T>()[i], w = c.operand(3).as<T>()[i / f],
-              dy = c.operand(0).as<T>()[i];
+      const T g = gate.as<T>()[i], s = sigmoid_expert_activation(g), up = c.operand(2).as<T>()[i],
+              w = c.operand(3).as<T>()[i / f], dy = c.operand(0).as<T>()[i];
       c.operand(4).as<T>()[i] = dy * w * up * s * (T{1} + g * (T{1} - s));
       c.operand(5).as<T>()[i] = dy * w * g * s;
       c.operand(6).as<T>()[i / f] += dy * g * s * up;
@@ -53,7 +54,7 @@ struct ClampedGate {
   ClampedGate(T g, T u, T limit)
       : gate(std::min(g, limit)),
         up(std::clamp(u, -limit, limit) + T{1}),
-        sigma(sigmoid(kSlope * gate)),
+        sigma(sigmoid_expert_activation(kSlope * gate)),
         gate_moves(g <= limit),
         up_moves(u >= -limit && u <= limit) {}
   [[nodiscard]] T value() const { return gate * sigma * up; }
@@ -117,7 +118,7 @@ struct WeightedSquaredReluGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_expert_activation =
     cpu_operators().add({"activation.weighted_silu_mul",
                          "SiLU of the gate times up, by the row's weight",
                          {},

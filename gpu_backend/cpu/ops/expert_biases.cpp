@@ -70,7 +70,7 @@ struct WeightedBiasGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_expert_biases =
     cpu_operators().add({"add.expert_bias", "its expert's bias to every row", {}, both<PlainBias>()}) &&
     cpu_operators().add({"add.weighted_expert_bias", "the same times the row's weight", {}, both<WeightedBias>()}) &&
     cpu_operators().add({"add.expert_bias_grad", "gradient of the experts' biases", {}, both<ExpertBiasGrad>()}) &&

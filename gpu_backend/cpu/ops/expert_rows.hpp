@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 namespace rehearse {

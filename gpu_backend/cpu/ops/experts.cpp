@@ -218,7 +218,7 @@ struct AppendGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_experts =
     cpu_operators().add({"permute.permute", "tokens to rows in expert order", {}, both<Permute>()}) &&
     cpu_operators().add({"permute_grad.permute_grad", "gradients of rows to tokens", {}, both<PermuteGrad>()}) &&
     cpu_operators().add({"unpermute.unpermute", "sum of each token's rows", {}, both<Unpermute>()}) &&

@@ -16,10 +16,10 @@ namespace {
 
 /// Whole operands, or of a block its queries, from `first` on, and keys.
 template <class T>
-struct Shapes {
+struct FlashAttentionShapes {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;  // d: of queries and keys, v: of values
   std::int64_t query_rows, key_rows, first = 0;
-  Shapes(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& values)
+  FlashAttentionShapes(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& values)
       : batch(q.extent(0)),
         queries(q.extent(1)),
         keys(k.extent(1)),
@@ -56,7 +56,7 @@ void clear(const TensorView& x, T value = T{0}) {
 class DropoutOf {
  public:
   template <class T>
-  DropoutOf(const OperatorCall& c, const TensorView& q, const TensorView& k, const Shapes<T>& z)
+  DropoutOf(const OperatorCall& c, const TensorView& q, const TensorView& k, const FlashAttentionShapes<T>& z)
       : call_(c), q_(q), k_(k), first_(z.first), queries_(z.queries), keys_(z.keys), p_(c.task->probability) {}
   [[nodiscard]] bool on() const { return p_ > 0; }
   template <class T>
@@ -91,8 +91,8 @@ const T* sinks_of(const OperatorCall& c, std::size_t operand) {
 
 /// Scaled scores of one head, those of later keys and of keys before the window at -infinity.
 template <class T>
-void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, const TensorView& k, std::int64_t b,
-               std::int64_t h, std::vector<T>& s) {
+void scores_of(const OperatorCall& c, const FlashAttentionShapes<T>& z, const TensorView& q, const TensorView& k,
+               std::int64_t b, std::int64_t h, std::vector<T>& s) {
   gemm<T>(z.queries, z.keys, z.d, static_cast<T>(c.task->scalars.at(0)), z.q(q, b, h), z.k(k, b, h, true), 0, s.data(),
           z.keys);
   if (!c.task->causal) return;
@@ -112,7 +112,7 @@ template <class T>
 struct Forward {
   static void run(const OperatorCall& c) {
     const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &out = c.operand(3), &lse = c.operand(4);
-    const Shapes<T> z(c, q, k, v);
+    const FlashAttentionShapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
     const T* sinks = sinks_of<T>(c, 5);
     if (!z.whole()) {
@@ -151,7 +151,7 @@ struct Backward {
   static void run(const OperatorCall& c) {
     const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4),
                      &lse = c.operand(5);
-    const Shapes<T> z(c, q, k, v);
+    const FlashAttentionShapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
     const T* sinks = sinks_of<T>(c, 9);
     if (!z.whole())
@@ -189,7 +189,7 @@ struct Backward {
       }
   }
   /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP; those sums.
-  static std::vector<T> through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout,
+  static std::vector<T> through_softmax(const OperatorCall& c, const FlashAttentionShapes<T>& z, const Matrix<T>& dout,
                                         const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
     const T scale = static_cast<T>(c.task->scalars.at(0));
     std::vector<T> dots;
@@ -223,7 +223,7 @@ struct Merge {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_flash_attention =
     cpu_operators().add({"attention_merge", "joins attention over two sets of keys", {}, both<Merge>()}) &&
     cpu_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, both<Forward>()}) &&
     cpu_operators().add({"attention_grad.flash_block", "its gradients", {}, both<Backward>()}) &&

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "gpu_backend/operator.hpp"
+#include "gpu_backend/execute/operator.hpp"
 
 namespace rehearse {
 

@@ -135,7 +135,7 @@ struct ColumnSum {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_linear =
     cpu_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, both<Linear>()}) &&
     cpu_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, both<LinearPiece>()}) &&
     cpu_operators().add(

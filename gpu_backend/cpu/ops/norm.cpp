@@ -115,7 +115,7 @@ using RmsNormGrad = NormGrad<T, Kind::rms>;
 template <class T>
 using GroupedRmsNormGrad = NormGrad<T, Kind::grouped>;
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_norm =
     cpu_operators().add({"norm.layer_norm", "layer norm", {}, both<LayerNorm>()}) &&
     cpu_operators().add({"norm.rms_norm", "RMS norm", {}, both<RmsNorm>()}) &&
     cpu_operators().add({"norm.grouped_rms_norm", "RMS norm of runs of features", {}, both<GroupedRmsNorm>()}) &&

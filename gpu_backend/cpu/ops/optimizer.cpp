@@ -81,7 +81,7 @@ using Adam = AdamLike<T, false>;
 template <class T>
 using AdamW = AdamLike<T, true>;
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_optimizer =
     cpu_operators().add({"square_sum.l2", "sum of squares of what this rank counts", {}, both<SquareSum>()}) &&
     cpu_operators().add({"scale.clip", "gradients by the norm", {}, both<Clip>()}) &&
     cpu_operators().add({"optimizer.sgd", "SGD with momentum", {}, both<Sgd>()}) &&

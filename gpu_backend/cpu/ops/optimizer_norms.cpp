@@ -253,7 +253,7 @@ struct Adafactor {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_optimizer_norms =
     cpu_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, both<LambMoments>()}) &&
     cpu_operators().add({"optimizer.lamb", "LAMB's step", {}, both<Lamb>()}) &&
     cpu_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, both<AdafactorSquares>()}) &&

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gpu_backend/communicate/transfer.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
-#include "gpu_backend/transfer.hpp"
 
 namespace rehearse {
 
@@ -116,7 +116,7 @@ struct Zeros {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_pointwise =
     cpu_operators().add({"add", "sum of two", {}, both<Add>()}) &&
     cpu_operators().add({"add.scaled", "sum of two, the second times a factor", {}, both<AddScaled>()}) &&
     cpu_operators().add({"scale.scaled", "times a factor", {}, both<Scaled>()}) &&

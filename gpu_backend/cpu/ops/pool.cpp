@@ -165,7 +165,7 @@ struct GlobalPoolGrad {
   }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_pool =
     cpu_operators().add({"pool.max", "maximum over windows", {}, both<MaxPool>()}) &&
     cpu_operators().add({"pool.average", "mean over windows", {}, both<AveragePool>()}) &&
     cpu_operators().add({"pool.global", "mean over all pixels", {}, both<GlobalPool>()}) &&

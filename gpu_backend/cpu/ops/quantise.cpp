@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
-#include "gpu_backend/quantised.hpp"
+#include "gpu_backend/execute/quantised.hpp"
 
 namespace rehearse {
 
@@ -138,7 +138,7 @@ struct Mxfp8 {
   static void run(const OperatorCall& c) { cast_in_blocks<T>(c, kMx); }
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_quantise =
     cpu_operators().add({"quantise.delayed", "to fp8 by the scale of the step before", {}, both<Delayed>()}) &&
     cpu_operators().add({"quantise.update_scales", "scales of the next step", {}, both<UpdateScales>()}) &&
     cpu_operators().add({"quantise.amax", "largest value of each tensor", {}, both<Amax>()}) &&

@@ -196,7 +196,7 @@ using RouteSoftmaxGrad = RouteGrad<T, false>;
 template <class T>
 using RouteSigmoidGrad = RouteGrad<T, true>;
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_routing =
     cpu_operators().add({"route.softmax", "the best experts of each token by softmax", {}, both<RouteSoftmax>()}) &&
     cpu_operators().add({"route.sigmoid", "the best experts of each token by sigmoid", {}, both<RouteSigmoid>()}) &&
     cpu_operators().add({"route_grad.softmax", "gradient of the scores", {}, both<RouteSoftmaxGrad>()}) &&

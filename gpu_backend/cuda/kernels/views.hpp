@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "gpu_backend/numerics.hpp"
-#include "gpu_backend/random.hpp"
+#include "gpu_backend/execute/numerics.hpp"
+#include "gpu_backend/execute/random.hpp"
 
 namespace rehearse::cuda {
 

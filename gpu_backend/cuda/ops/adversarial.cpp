@@ -16,7 +16,7 @@ void run_tanh_grad(const OperatorCall& c) {
 /// scalars: sign; form
 ScoreForm form_of(const OperatorCall& c) { return {c.task->scalars.at(0), static_cast<int>(c.task->scalars.at(1))}; }
 /// scores, loss
-void run_loss(const OperatorCall& c) {
+void run_loss_adversarial(const OperatorCall& c) {
   const std::int64_t n = c.operand(0).elements();
   double* total = c.launch->observe([observed = c.observed, counts = c.first_replica, n](double sum) {
     if (!counts) return;
@@ -31,10 +31,10 @@ void run_loss_grad(const OperatorCall& c) {
                   static_cast<double>(c.dims.at(0)));
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_adversarial =
     cuda_operators().add({"activation.tanh", "hyperbolic tangent", {}, any(run_tanh)}) &&
     cuda_operators().add({"activation_grad.tanh", "its gradient", {}, any(run_tanh_grad)}) &&
-    cuda_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, any(run_loss)}) &&
+    cuda_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, any(run_loss_adversarial)}) &&
     cuda_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, any(run_loss_grad)});
 
 }  // namespace

@@ -19,9 +19,9 @@ Line after(const Line& line, std::int64_t n) {
 }
 
 /// dims[3] queries from offsets[0] on, the first dims[4] keys.
-struct Block {
+struct AttentionBlock {
   std::int64_t first, queries, keys;
-  explicit Block(const OperatorCall& c) : first(c.offsets.at(0)), queries(c.dims.at(3)), keys(c.dims.at(4)) {}
+  explicit AttentionBlock(const OperatorCall& c) : first(c.offsets.at(0)), queries(c.dims.at(3)), keys(c.dims.at(4)) {}
   [[nodiscard]] bool whole(const TensorView& q, const TensorView& k) const {
     return queries == q.extent(1) && keys == k.extent(1);
   }
@@ -44,14 +44,14 @@ void clear(const OperatorCall& c, const TensorView& x) {
 void run_block(const OperatorCall& c) {
   const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &to = c.operand(3), &lse = c.operand(4);
   const AttentionShape z = attention_shape(c, q, k, v);
-  const Block block(c);
+  const AttentionBlock block(c);
   if (!block.whole(q, k)) {
     clear(c, to);
     fill(stream(c), reals(lse), lse.elements(), -std::numeric_limits<double>::infinity());
   }
-  const auto at = [&](const TensorView& x, std::int64_t b) { return Block::row(x, b, block.first); };
+  const auto at = [&](const TensorView& x, std::int64_t b) { return AttentionBlock::row(x, b, block.first); };
   for (std::int64_t b = 0; b < z.batch; ++b)
-    attention(stream(c), at(q, b), Block::row(k, b, 0), Block::row(v, b, 0), at(to, b), at(lse, b),
+    attention(stream(c), at(q, b), AttentionBlock::row(k, b, 0), AttentionBlock::row(v, b, 0), at(to, b), at(lse, b),
               block.of_sample(z, b));
 }
 
@@ -59,13 +59,13 @@ void run_block(const OperatorCall& c) {
 void run_block_grad(const OperatorCall& c) {
   const TensorView &q = c.operand(1), &k = c.operand(2), &v = c.operand(3);
   const AttentionShape z = attention_shape(c, q, k, v);
-  const Block block(c);
+  const AttentionBlock block(c);
   if (!block.whole(q, k))
     for (std::size_t i = 6; i < 9; ++i) clear(c, c.operand(i));
   void* scratch = c.launch->scratch(attention_scratch_bytes(block.of_sample(z, 0), q.type));
   for (std::int64_t b = 0; b < z.batch; ++b) {
-    const auto query = [&](std::size_t i) { return Block::row(c.operand(i), b, block.first); };
-    const auto key = [&](std::size_t i) { return Block::row(c.operand(i), b, 0); };
+    const auto query = [&](std::size_t i) { return AttentionBlock::row(c.operand(i), b, block.first); };
+    const auto key = [&](std::size_t i) { return AttentionBlock::row(c.operand(i), b, 0); };
     attention_grad(stream(c), query(0), query(1), key(2), key(3), query(4), query(5), query(6), key(7), key(8),
                    block.of_sample(z, b), scratch);
   }
@@ -85,16 +85,16 @@ void run_repeat(const OperatorCall& c) {
   repeat_heads(stream(c), reals(c.operand(0)), reals(c.operand(1)), shared_heads(c.operand(0), c.operand(1)));
 }
 /// many, few
-void run_sum(const OperatorCall& c) {
+void run_sum_attention_block(const OperatorCall& c) {
   sum_heads(stream(c), reals(c.operand(0)), reals(c.operand(1)), shared_heads(c.operand(1), c.operand(0)));
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_attention_block =
     cuda_operators().add({"attention_merge", "joins attention over two sets of keys", {}, any(run_merge)}) &&
     cuda_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, any(run_block)}) &&
     cuda_operators().add({"attention_grad.flash_block", "its gradients", {}, any(run_block_grad)}) &&
     cuda_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, any(run_repeat)}) &&
-    cuda_operators().add({"copy.sum_heads", "their gradients added up", {}, any(run_sum)});
+    cuda_operators().add({"copy.sum_heads", "their gradients added up", {}, any(run_sum_attention_block)});
 
 }  // namespace
 

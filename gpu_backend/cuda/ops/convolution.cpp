@@ -186,7 +186,7 @@ void run_weight(const OperatorCall& c) {
               c.operand(2));
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_convolution =
     cuda_operators().add({"convolution", "windows of an image times weights", {}, any(run_forward)}) &&
     cuda_operators().add({"convolution_grad.input", "gradient of the image", {}, any(run_input)}) &&
     cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight)});

@@ -57,7 +57,7 @@ void run_per_expert(const OperatorCall& c) {
   count_choices(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>(),
                 c.operand(1).elements(), static_cast<std::int64_t>(c.task->scalars.at(0)));
 }
-void run_sum(const OperatorCall& c) {
+void run_sum_experts(const OperatorCall& c) {
   sum_counts(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>());
 }
 
@@ -203,7 +203,7 @@ std::vector<const TensorView*> rows_from(const OperatorCall& c, std::size_t firs
 GemmOperand from_row(const TensorView& x, std::int64_t row, std::int64_t width, bool transposed = false) {
   return {x.data + static_cast<std::size_t>(row * width) * size_of(x.type), x.type, width, transposed};
 }
-bool tf32(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
+bool tf32_experts(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 
 /// rows, weight [E, out, in], outputs..., [counts], [rows here]
 void run_grouped(const OperatorCall& c) {
@@ -219,7 +219,7 @@ void run_grouped(const OperatorCall& c) {
                                       .a = from_row(x, g.first, in),
                                       .b = from_row(w, row, in, true),
                                       .c = from_row(*y, g.first, out),
-                                      .tf32 = tf32(c)});
+                                      .tf32 = tf32_experts(c)});
       row += out;
     }
   }
@@ -240,7 +240,7 @@ void run_grouped_input(const OperatorCall& c) {
                                       .b = from_row(w, row, in),
                                       .c = from_row(dx, g.first, in),
                                       .beta = beta,
-                                      .tf32 = tf32(c)});
+                                      .tf32 = tf32_experts(c)});
       row += out;
       beta = 1;
     }
@@ -261,7 +261,7 @@ void run_grouped_weight(const OperatorCall& c) {
                                       .b = from_row(x, g.first, in),
                                       .c = from_row(dw, row, in),
                                       .beta = 1,
-                                      .tf32 = tf32(c)});
+                                      .tf32 = tf32_experts(c)});
       row += out;
     }
   }
@@ -305,17 +305,17 @@ void run_append_grad(const OperatorCall& c) {
               appended(c.operand(1), c.operand(2)));
 }
 
-struct Named {
+struct ExpertsNamed {
   const char *name, *summary;
   void (*run)(const OperatorCall&);
 };
-constexpr Named kOperators[] = {
+constexpr ExpertsNamed kExpertsOperators[] = {
     {"route.softmax", "the best experts of each token by softmax", run_route<false>},
     {"route.sigmoid", "the best experts of each token by sigmoid", run_route<true>},
     {"route_grad.softmax", "gradient of the scores", run_route_grad<false>},
     {"route_grad.sigmoid", "gradient of the scores", run_route_grad<true>},
     {"histogram.per_expert", "rows for each expert", run_per_expert},
-    {"histogram.sum", "rows here", run_sum},
+    {"histogram.sum", "rows here", run_sum_experts},
     {"permute.permute", "tokens to rows in expert order", run_permute},
     {"permute_grad.permute_grad", "gradients of rows to tokens", run_permute_grad},
     {"unpermute.unpermute", "sum of each token's rows", run_unpermute},
@@ -336,8 +336,8 @@ constexpr Named kOperators[] = {
     {"add.append_grad", "gradients of heads and vector", run_append_grad},
 };
 
-[[maybe_unused]] const bool registered = [] {
-  for (const Named& o : kOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
+[[maybe_unused]] const bool registered_experts = [] {
+  for (const ExpertsNamed& o : kExpertsOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
   return true;
 }();
 

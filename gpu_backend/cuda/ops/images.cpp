@@ -88,10 +88,10 @@ BatchNorm batch_norm_of(const OperatorCall& c, const TensorView& image) {
   const std::int64_t batch = c.task->scope == "global" ? image.held->shape[0] : image.extent(0);
   return {batch * global_pixels(image), c.task->epsilon};
 }
-void run_sums(const OperatorCall& c) {
+void run_sums_images(const OperatorCall& c) {
   batch_norm_sums(stream(c), elements(c.operand(0)), reals(c.operand(1)), channel_scratch(c, c.operand(0)));
 }
-void run_normalise(const OperatorCall& c) {
+void run_normalise_images(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
   batch_norm(stream(c), elements(x), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
              elements(c.operand(4)), batch_norm_of(c, x), channel_scratch(c, x));
@@ -130,11 +130,11 @@ void run_pixels_grad(const OperatorCall& c) {
                   elements(c.operand(2)), static_cast<double>(c.dims.at(0)));
 }
 
-struct Named {
+struct ImagesNamed {
   const char *name, *summary;
   void (*run)(const OperatorCall&);
 };
-constexpr Named kOperators[] = {
+constexpr ImagesNamed kImagesOperators[] = {
     {"activation.relu", "larger of x and 0", run_relu},
     {"activation_grad.relu", "gradient where x was above 0", run_relu_grad},
     {"activation.leaky_relu", "x, and a fraction of it below 0", run_relu},
@@ -153,16 +153,16 @@ constexpr Named kOperators[] = {
     {"pool_grad.max", "to where the maximum was", run_max_pool_grad},
     {"pool_grad.average", "to all of a window", run_average_pool_grad},
     {"pool_grad.global", "to all pixels", run_global_pool_grad},
-    {"statistics.forward", "sums of x and its square per channel", run_sums},
+    {"statistics.forward", "sums of x and its square per channel", run_sums_images},
     {"statistics.backward", "sums of the gradient per channel", run_gradient_sums},
-    {"norm.batch_norm", "mean 0 and variance 1 per channel", run_normalise},
+    {"norm.batch_norm", "mean 0 and variance 1 per channel", run_normalise_images},
     {"norm_grad.batch_norm", "gradient of the image", run_gradient},
     {"cross_entropy.pixels", "mean loss of pixels", run_pixels},
     {"cross_entropy_grad.pixels", "gradient of their logits", run_pixels_grad},
 };
 
-[[maybe_unused]] const bool registered = [] {
-  for (const Named& o : kOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
+[[maybe_unused]] const bool registered_images = [] {
+  for (const ImagesNamed& o : kImagesOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
   return true;
 }();
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "gpu_backend/communicate/transfer.hpp"
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/ops/attention_shape.hpp"
 #include "gpu_backend/cuda/ops/image_operands.hpp"
-#include "gpu_backend/transfer.hpp"
 
 namespace rehearse::cuda {
 
@@ -185,11 +185,11 @@ void run_zeros(const OperatorCall& c) {
     REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
 }
 
-struct Named {
+struct LayersNamed {
   const char *name, *summary;
   void (*run)(const OperatorCall&);
 };
-constexpr Named kOperators[] = {
+constexpr LayersNamed kLayersOperators[] = {
     {"activation.gelu", "GELU", run_curve<Curve::gelu>},
     {"activation.gelu_tanh", "GELU by tanh", run_curve<Curve::gelu_by_tanh>},
     {"activation.squared_relu", "square of the larger of x and 0", run_curve<Curve::squared_relu>},
@@ -228,8 +228,8 @@ constexpr Named kOperators[] = {
     {"fill.zeros", "zeros", run_zeros},
 };
 
-[[maybe_unused]] const bool registered = [] {
-  for (const Named& o : kOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
+[[maybe_unused]] const bool registered_layers = [] {
+  for (const LayersNamed& o : kLayersOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
   return true;
 }();
 

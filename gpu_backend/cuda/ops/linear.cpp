@@ -14,7 +14,7 @@ std::int64_t features(const TensorView& x, std::int64_t n) { return n > 0 ? x.el
 const std::byte* at(const TensorView& x, std::int64_t element) {
   return x.data + static_cast<std::size_t>(element) * size_of(x.type);
 }
-bool tf32(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
+bool tf32_linear(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 
 /// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
 void linear(const OperatorCall& c) {
@@ -31,7 +31,7 @@ void linear(const OperatorCall& c) {
                .a = {x.data, x.type, in},
                .b = {at(w, row * in), w.type, in, true},
                .c = {y.data, y.type, features(y, n)},
-               .tf32 = tf32(c)};
+               .tf32 = tf32_linear(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += g.n;
@@ -65,7 +65,7 @@ void linear_piece(const OperatorCall& c) {
                .a = {at(x, from * in), x.type, in, false, x.extent(1) * in},
                .b = {at(w, row * in), w.type, in, true},
                .c = {at(y, to * out), y.type, out, false, y.extent(1) * out},
-               .tf32 = tf32(c)};
+               .tf32 = tf32_linear(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += out;
@@ -82,7 +82,7 @@ void input_grad_piece(const OperatorCall& c) {
                                   .a = {dy.data, dy.type, out, false, n * out},
                                   .b = {w.data, w.type, in},
                                   .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in},
-                                  .tf32 = tf32(c)});
+                                  .tf32 = tf32_linear(c)});
 }
 
 /// weight, input gradient, output gradients...
@@ -100,7 +100,7 @@ void input_grad(const OperatorCall& c) {
                                     .b = {at(w, row * in), w.type, in},
                                     .c = {dx.data, dx.type, in},
                                     .beta = i == 2 ? 0.0 : 1.0,
-                                    .tf32 = tf32(c)});
+                                    .tf32 = tf32_linear(c)});
     row += out;
   }
 }
@@ -120,7 +120,7 @@ void weight_grad(const OperatorCall& c) {
                                     .b = {x.data, x.type, in},
                                     .c = {at(dw, row * in), dw.type, in},
                                     .beta = c.task->accumulates ? 1.0 : 0.0,
-                                    .tf32 = tf32(c)});
+                                    .tf32 = tf32_linear(c)});
     row += out;
   }
 }
@@ -170,7 +170,7 @@ void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv
                                     .b = b(h, h / group),
                                     .c = out(h, h / group),
                                     .beta = shared && h % group != 0 ? 1.0 : 0.0,
-                                    .tf32 = tf32(c)});
+                                    .tf32 = tf32_linear(c)});
 }
 
 /// q, k, scores; or output gradient, v, gradient of the probabilities
@@ -195,7 +195,7 @@ void key_value_grad(const OperatorCall& c) {
       [&](auto h, auto) { return head(x, h); }, [&](auto, auto g) { return head(to, g); }, true);
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_linear =
     cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, any(linear)}) &&
     cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, any(input_grad)}) &&
     cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, any(weight_grad)}) &&

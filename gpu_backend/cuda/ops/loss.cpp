@@ -21,7 +21,7 @@ Logits logits_of(const TensorView& x) {
 void run_max(const OperatorCall& c) {
   xent_max(stream(c), reals(c.operand(0)), reals(c.operand(1)), logits_of(c.operand(0)));
 }
-void run_sums(const OperatorCall& c) {
+void run_sums_loss(const OperatorCall& c) {
   xent_sums(stream(c), reals(c.operand(0)), integers(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
             logits_of(c.operand(0)));
 }
@@ -32,7 +32,7 @@ void run_exponential(const OperatorCall& c) {
 void run_sum_exp(const OperatorCall& c) {
   xent_sum_exp(stream(c), reals(c.operand(0)), reals(c.operand(1)), logits_of(c.operand(0)));
 }
-void run_normalise(const OperatorCall& c) {
+void run_normalise_loss(const OperatorCall& c) {
   xent_normalise(stream(c), reals(c.operand(0)), reals(c.operand(1)), logits_of(c.operand(0)));
 }
 
@@ -45,7 +45,7 @@ double* observed_loss(const OperatorCall& c, std::int64_t rows) {
   });
 }
 /// sum, target, loss
-void run_loss(const OperatorCall& c) {
+void run_loss_loss(const OperatorCall& c) {
   const std::int64_t rows = c.operand(0).elements();
   xent_loss(stream(c), reals(c.operand(0)), c.operand(1).data, reals(c.operands.back()), observed_loss(c, rows), rows);
 }
@@ -122,14 +122,15 @@ void run_sgd(const OperatorCall& c) {
   });
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_loss =
     cuda_operators().add({"cross_entropy.max", "largest logit of a token", {}, any(run_max)}) &&
-    cuda_operators().add({"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, any(run_sums)}) &&
+    cuda_operators().add(
+        {"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, any(run_sums_loss)}) &&
     cuda_operators().add(
         {"cross_entropy.exponential", "exponentials in place, and the label's logit", {}, any(run_exponential)}) &&
     cuda_operators().add({"cross_entropy.sum_exp", "sum of exponentials", {}, any(run_sum_exp)}) &&
-    cuda_operators().add({"cross_entropy.normalise", "probabilities in place", {}, any(run_normalise)}) &&
-    cuda_operators().add({"cross_entropy.loss", "mean loss", {}, any(run_loss)}) &&
+    cuda_operators().add({"cross_entropy.normalise", "probabilities in place", {}, any(run_normalise_loss)}) &&
+    cuda_operators().add({"cross_entropy.loss", "mean loss", {}, any(run_loss_loss)}) &&
     cuda_operators().add({"cross_entropy.loss_of_sums", "mean loss", {}, any(run_loss_of_sums)}) &&
     cuda_operators().add({"cross_entropy_grad", "gradient from probabilities", {}, any(run_grad)}) &&
     cuda_operators().add(

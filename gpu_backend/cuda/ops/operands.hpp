@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"

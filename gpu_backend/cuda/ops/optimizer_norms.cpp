@@ -161,7 +161,7 @@ void run_adafactor(const OperatorCall& c) {
   }
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_optimizer_norms =
     cuda_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, any(run_lamb_moments)}) &&
     cuda_operators().add({"optimizer.lamb", "LAMB's step", {}, any(run_lamb)}) &&
     cuda_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, any(run_squares)}) &&

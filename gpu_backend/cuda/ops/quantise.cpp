@@ -5,7 +5,7 @@
 
 #include "gpu_backend/cuda/kernels/quantise.hpp"
 #include "gpu_backend/cuda/ops/operands.hpp"
-#include "gpu_backend/quantised.hpp"
+#include "gpu_backend/execute/quantised.hpp"
 
 namespace rehearse::cuda {
 
@@ -63,7 +63,7 @@ void run_in_blocks(const OperatorCall& c) {
                 });
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_quantise =
     cuda_operators().add({"quantise.delayed", "to fp8 by the scale of the step before", {}, any(run_delayed)}) &&
     cuda_operators().add({"quantise.update_scales", "scales of the next step", {}, any(run_update_scales)}) &&
     cuda_operators().add({"quantise.amax", "largest value of each tensor", {}, any(run_amax)}) &&

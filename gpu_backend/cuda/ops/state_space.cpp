@@ -37,7 +37,7 @@ void run_state_space_grad(const OperatorCall& c) {
                    c.launch->scratch(state_space_grad_scratch_bytes(z, c.operand(0).type)));
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered_state_space =
     cuda_operators().add({"state_space", "convolution, gate and recurrence of Mamba-2", {}, any(run_state_space)}) &&
     cuda_operators().add({"state_space_grad", "its gradients", {}, any(run_state_space_grad)});
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "gpu_backend/cuda/check.hpp"
+#include "gpu_backend/cuda/device_probe.hpp"
 #include "gpu_backend/cuda/gemm.hpp"
-#include "gpu_backend/device_probe.hpp"
-#include "gpu_backend/random.hpp"
+#include "gpu_backend/execute/random.hpp"
 
 using namespace rehearse;
 

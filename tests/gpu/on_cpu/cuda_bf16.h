@@ -1,7 +1,7 @@
 #pragma once
 // bfloat16 on the CPU.
 
-#include "gpu_backend/numerics.hpp"
+#include "gpu_backend/execute/numerics.hpp"
 
 struct __nv_bfloat16 { std::uint16_t bits; };
 inline float __bfloat162float(__nv_bfloat16 x) { return rehearse::from_bfloat16(x.bits); }

@@ -3,10 +3,10 @@
 
 #include <sstream>
 
-#include "core/backend/player.hpp"
-#include "core/cli/optional_parts.hpp"
+#include "core/base/error.hpp"
+#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/verb.hpp"
-#include "core/units/error.hpp"
+#include "core/play/player/player.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::test {

@@ -1,7 +1,7 @@
 // Sizes, types and counts as nccl-tests has them.
 
-#include "core/cli/collective_sizes.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/cli/verbs/collective_sizes.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

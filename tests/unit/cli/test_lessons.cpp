@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/cli/lesson_answers.hpp"
-#include "core/report/format.hpp"
+#include "core/cli/verbs/lesson_answers.hpp"
+#include "core/report/formats/format.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cli/support.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/backend/backend.hpp"
+#include "core/play/backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/cli/support.hpp"

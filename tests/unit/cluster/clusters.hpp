@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/collective/nccl_tuning.hpp"
+#include "core/collective/nccl/nccl_tuning.hpp"
 
 namespace recorded {
 

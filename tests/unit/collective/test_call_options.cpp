@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/error.hpp"
 #include "core/collective/collective.hpp"
 #include "core/collective/prepared_group.hpp"
-#include "core/units/error.hpp"
 #include "machines.hpp"
 #include "tests/support/catch.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "core/cluster/make_cluster.hpp"
 #include "core/collective/collective.hpp"
-#include "core/collective/nccl_search.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/base/error.hpp"
 #include "core/collective/collective.hpp"
 #include "core/collective/collective_table.hpp"
-#include "core/units/error.hpp"
 #include "machines.hpp"
 #include "tests/support/catch.hpp"
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "core/base/error.hpp"
 #include "core/collective/collective.hpp"
-#include "core/units/error.hpp"
 #include "machines.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,5 +1,5 @@
+#include "core/base/error.hpp"
 #include "core/collective/collective.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

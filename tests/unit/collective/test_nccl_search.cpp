@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "core/collective/graph_passes.hpp"
-#include "core/collective/nccl_search.hpp"
+#include "core/base/error.hpp"
+#include "core/collective/nccl/graph_passes.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/hardware/catalogue.hpp"
-#include "core/units/error.hpp"
 #include "machines.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
 

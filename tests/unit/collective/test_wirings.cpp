@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "core/collective/numberings.hpp"
+#include "core/collective/nccl/numberings.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"

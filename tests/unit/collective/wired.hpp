@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/collective/nccl_search.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/hardware/specs.hpp"
 
 namespace wired {

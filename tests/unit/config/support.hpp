@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/support/catch.hpp"
 
 namespace rehearse::test {

@@ -6,14 +6,14 @@
 #include <set>
 
 #include "core/program/body.hpp"
-#include "core/report/validation_report.hpp"
+#include "core/report/results/validation_report.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
+#include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
-#include "gpu_backend/local_world.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

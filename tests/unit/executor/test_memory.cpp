@@ -9,10 +9,10 @@
 #include <numeric>
 #include <thread>
 
-#include "core/units/error.hpp"
-#include "gpu_backend/memory/memory_communicator.hpp"
-#include "gpu_backend/memory/neighbours.hpp"
-#include "gpu_backend/random.hpp"
+#include "core/base/error.hpp"
+#include "gpu_backend/communicate/memory/memory_communicator.hpp"
+#include "gpu_backend/communicate/memory/neighbours.hpp"
+#include "gpu_backend/execute/random.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

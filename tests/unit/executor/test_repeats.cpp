@@ -1,5 +1,5 @@
 // What may be replayed as CUDA graphs: plans whose steps are the same work at the same places, on what can record them.
-#include "gpu_backend/repeats.hpp"
+#include "gpu_backend/execute/repeats.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 

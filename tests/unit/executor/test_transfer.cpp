@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/program/program.hpp"
-#include "gpu_backend/transfer.hpp"
+#include "gpu_backend/communicate/transfer.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -7,14 +7,14 @@
 #include <numeric>
 #include <thread>
 
+#include "core/base/error.hpp"
 #include "core/program/body.hpp"
-#include "core/units/error.hpp"
+#include "gpu_backend/communicate/gloo_world.hpp"
+#include "gpu_backend/communicate/local_world.hpp"
+#include "gpu_backend/communicate/net/rendezvous.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
-#include "gpu_backend/executor.hpp"
-#include "gpu_backend/gloo_world.hpp"
-#include "gpu_backend/launch.hpp"
-#include "gpu_backend/local_world.hpp"
-#include "gpu_backend/net/rendezvous.hpp"
+#include "gpu_backend/execute/executor.hpp"
+#include "gpu_backend/train/launch.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -2,8 +2,8 @@
 #include <map>
 #include <set>
 
-#include "core/import/read_trace.hpp"
-#include "core/import/trace_report.hpp"
+#include "core/import/traces/read_trace.hpp"
+#include "core/import/traces/trace_report.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"

@@ -6,7 +6,7 @@
 
 #include <simgrid/s4u.hpp>
 
-#include "core/backend/plan_play.hpp"
+#include "core/play/player/plan_play.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/export/exports.hpp"

@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "core/config/json_file.hpp"
-#include "core/cost/calibration.hpp"
+#include "core/price/calibration/calibration.hpp"
 #include "tests/unit/hardware/topologies.hpp"
 
 namespace rehearse {

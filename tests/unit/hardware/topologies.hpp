@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -1,5 +1,5 @@
-#include "core/import/trace_report.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/import/traces/trace_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/import/trace_files.hpp"
 

@@ -1,6 +1,6 @@
 // Texts made to hurt: each is refused before it costs memory or time, with the reason.
 
-#include "core/import/xml.hpp"
+#include "core/import/topology/xml.hpp"
 #include "tests/unit/import/imports.hpp"
 
 namespace rehearse {

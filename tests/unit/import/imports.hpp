@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/import/import_topology.hpp"
-#include "core/units/error.hpp"
+#include "core/import/topology/import_topology.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

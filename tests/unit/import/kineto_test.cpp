@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "core/import/call_words.hpp"
-#include "core/import/measured_workload.hpp"
-#include "core/import/read_trace.hpp"
-#include "core/import/trace_report.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/import/traces/call_words.hpp"
+#include "core/import/traces/measured_workload.hpp"
+#include "core/import/traces/read_trace.hpp"
+#include "core/import/traces/trace_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/import/trace_files.hpp"

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "core/import/measured_program.hpp"
-#include "core/import/measured_workload.hpp"
-#include "core/import/read_trace.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/import/traces/measured_program.hpp"
+#include "core/import/traces/measured_workload.hpp"
+#include "core/import/traces/read_trace.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/support/testbed.hpp"

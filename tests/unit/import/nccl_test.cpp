@@ -1,5 +1,5 @@
 #include "core/cluster/topology_matrix.hpp"
-#include "core/import/nccl_xml.hpp"
+#include "core/import/topology/nccl_xml.hpp"
 #include "tests/unit/import/imports.hpp"
 
 namespace rehearse {

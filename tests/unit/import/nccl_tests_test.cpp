@@ -1,6 +1,6 @@
 #include "core/import/nccl_tests.hpp"
+#include "core/base/error.hpp"
 #include "core/collective/collective_table.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
 namespace rehearse {

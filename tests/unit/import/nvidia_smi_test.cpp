@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/cluster/topology_matrix.hpp"
-#include "core/import/nvidia_smi.hpp"
+#include "core/import/topology/nvidia_smi.hpp"
 #include "tests/unit/import/imports.hpp"
 
 namespace rehearse {

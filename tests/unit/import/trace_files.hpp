@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "core/import/job_trace.hpp"
+#include "core/import/traces/job_trace.hpp"
 
 namespace rehearse::testing {
 

@@ -1,7 +1,7 @@
 // Sentences take their numbers from figures, and their words where two are offered.
 
+#include "core/base/error.hpp"
 #include "core/lesson/figure_text.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -1,7 +1,7 @@
 // Formulas of lessons are arithmetic as school has it, and say where they were not understood.
 
+#include "core/base/error.hpp"
 #include "core/lesson/formula.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

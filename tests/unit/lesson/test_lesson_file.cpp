@@ -1,6 +1,6 @@
 // A lesson's file says what it holds, and every mistake in it has a place.
 
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/lesson/answers.hpp"
 

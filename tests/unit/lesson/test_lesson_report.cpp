@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/lesson/pictures.hpp"
-#include "core/report/format.hpp"
-#include "core/units/error.hpp"
+#include "core/report/formats/format.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/lesson/answers.hpp"
 

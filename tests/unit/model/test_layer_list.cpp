@@ -1,6 +1,6 @@
 // Layer lists: what a reader may write, what shapes come out, and what is refused where.
 
-#include "core/model/layer_list.hpp"
+#include "core/model/images/layer_list.hpp"
 #include "tests/unit/model/models.hpp"
 
 using namespace rehearse;

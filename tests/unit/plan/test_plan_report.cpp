@@ -1,4 +1,4 @@
-#include "core/report/plan_report.hpp"
+#include "core/report/results/plan_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/plan/support.hpp"
 

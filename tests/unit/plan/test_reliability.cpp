@@ -3,8 +3,8 @@
 #include <random>
 #include <tuple>
 
+#include "core/base/error.hpp"
 #include "core/plan/reliability.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -11,7 +11,7 @@
 #include "core/model/library.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
-#include "core/program/validate.hpp"
+#include "core/program/validate/validate.hpp"
 #include "core/strategy/lower.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -1,8 +1,8 @@
 #include <limits>
 
+#include "core/base/error.hpp"
 #include "core/program/body.hpp"
 #include "core/program/serialise.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/report/comparison.hpp"
+#include "core/report/results/comparison.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/report/format.hpp"
+#include "core/report/formats/format.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -1,7 +1,7 @@
 // The picture of a pipeline: 1F1B with two stages and three microbatches, a forward pass 1 s, a backward pass 2 s.
 
-#include "core/report/format.hpp"
-#include "core/report/gantt.hpp"
+#include "core/report/formats/format.hpp"
+#include "core/report/pictures/gantt.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

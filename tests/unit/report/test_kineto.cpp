@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/report/kineto_trace.hpp"
+#include "core/report/pictures/kineto_trace.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/report/plans.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/report/format.hpp"
-#include "core/report/step_report.hpp"
+#include "core/report/formats/format.hpp"
+#include "core/report/results/step_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/report/plans.hpp"
 

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <set>
 
-#include "core/report/format.hpp"
-#include "core/report/words.hpp"
+#include "core/play/words.hpp"
+#include "core/report/formats/format.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/scoreboard/row_scenario.hpp"
+#include "core/base/error.hpp"
+#include "core/scoreboard/rows/row_scenario.hpp"
 #include "core/scoreboard/scoreboard.hpp"
-#include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/cost/kernel.hpp"
+#include "core/price/kernels/kernel.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

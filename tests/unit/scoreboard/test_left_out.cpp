@@ -1,7 +1,7 @@
 #include "core/scoreboard/left_out.hpp"
 
-#include "core/backend/player.hpp"
-#include "core/cost/calibration.hpp"
+#include "core/play/player/player.hpp"
+#include "core/price/calibration/calibration.hpp"
 #include "core/scoreboard/agreement.hpp"
 #include "core/scoreboard/fitted_classes.hpp"
 #include "tests/unit/scoreboard/rows.hpp"

@@ -1,5 +1,5 @@
-#include "core/scoreboard/port_words.hpp"
-#include "core/scoreboard/row_machine.hpp"
+#include "core/scoreboard/rows/port_words.hpp"
+#include "core/scoreboard/rows/row_machine.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

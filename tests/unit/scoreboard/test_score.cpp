@@ -1,6 +1,6 @@
 #include "tests/unit/scoreboard/rows.hpp"
 
-#include "core/report/scoreboard_report.hpp"
+#include "core/report/results/scoreboard_report.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;

@@ -2,7 +2,7 @@
 // Small search problems on shipped machines.
 
 #include "core/search/search.hpp"
-#include "tests/unit/cost/estimate_jobs.hpp"
+#include "tests/unit/estimate/estimate_jobs.hpp"
 
 namespace rehearse::test {
 

@@ -1,6 +1,6 @@
-#include "core/search/bounds.hpp"
-#include "core/search/relaxation.hpp"
-#include "core/search/steady_step.hpp"
+#include "core/search/bounds/bounds.hpp"
+#include "core/search/bounds/relaxation.hpp"
+#include "core/search/bounds/steady_step.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "core/search/explanation.hpp"
-#include "core/search/search_report.hpp"
+#include "core/report/results/explanation.hpp"
+#include "core/report/results/search_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

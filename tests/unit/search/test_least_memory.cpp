@@ -1,4 +1,4 @@
-#include "core/search/least_memory.hpp"
+#include "core/search/bounds/least_memory.hpp"
 
 #include "core/strategy/state_shards.hpp"
 #include "tests/support/catch.hpp"

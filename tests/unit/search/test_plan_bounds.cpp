@@ -1,6 +1,6 @@
 // Bounds, all together, against evaluations of plans drawn over whole spaces, in any order of their axes.
 
-#include "core/search/plan_bounds.hpp"
+#include "core/search/bounds/plan_bounds.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

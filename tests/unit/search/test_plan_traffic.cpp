@@ -1,6 +1,6 @@
-#include "core/search/plan_traffic.hpp"
+#include "core/search/bounds/plan_traffic.hpp"
 
-#include "core/cost/host_copies.hpp"
+#include "core/price/host_copies.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

@@ -1,7 +1,7 @@
 #include <set>
 
-#include "core/search/sweep.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/report/results/sweep_report.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

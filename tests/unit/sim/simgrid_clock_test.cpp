@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include "core/backend/analytic_clock.hpp"
-#include "core/units/error.hpp"
+#include "core/base/error.hpp"
+#include "core/play/clocks/analytic_clock.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/recorder.hpp"

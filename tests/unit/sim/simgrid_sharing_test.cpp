@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "core/backend/analytic_clock.hpp"
+#include "core/play/clocks/analytic_clock.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/recorder.hpp"

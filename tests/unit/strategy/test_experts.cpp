@@ -6,7 +6,7 @@
 
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
-#include "core/strategy/expert_plan.hpp"
+#include "core/strategy/operators/expert_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

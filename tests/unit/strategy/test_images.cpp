@@ -7,7 +7,7 @@
 
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
-#include "core/strategy/halo.hpp"
+#include "core/strategy/operators/halo.hpp"
 #include "core/strategy/stage_cuts.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"

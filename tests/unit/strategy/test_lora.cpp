@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "core/cost/task_kernel.hpp"
+#include "core/price/kernels/task_kernel.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -2,7 +2,7 @@
 // again what they say.
 
 #include "core/program/body.hpp"
-#include "core/strategy/recompute.hpp"
+#include "core/strategy/bodies/recompute.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 

@@ -1,6 +1,6 @@
 // The table of layout changes and the collectives that they are.
 
-#include "core/strategy/redistribute.hpp"
+#include "core/strategy/operators/redistribute.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

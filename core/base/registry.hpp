@@ -1,0 +1,69 @@
+#pragma once
+// Named registries: one entry makes a thing appear in list, explain, help, completion, validation and the property
+// tests.
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace rehearse {
+
+/// The candidate nearest to `word` by edit distance, or empty when none is near (distance at most max(2, length/3)).
+[[nodiscard]] std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+/// Error (usage): "unknown KIND 'WORD'", with the suggestion and the valid names.
+[[nodiscard]] Error unknown_name(std::string_view kind, std::string_view word, std::span<const std::string> valid);
+
+/// A parameter that an entry takes, for help and `explain`.
+struct ParameterHelp {
+  std::string name;
+  std::string summary;
+  std::string default_text;
+};
+
+template <class Value>
+class Registry {
+ public:
+  struct Entry {
+    std::string name;
+    std::string summary;  ///< One line.
+    std::vector<ParameterHelp> parameters;
+    Value value;
+  };
+
+  explicit Registry(std::string kind) : kind_(std::move(kind)) {}
+
+  /// Registers; entries are kept sorted by name, so that listings don't depend on link order. Returns true, for static
+  /// initialisers.
+  bool add(Entry entry) {
+    auto at = std::lower_bound(entries_.begin(), entries_.end(), entry.name,
+                               [](const Entry& e, const std::string& n) { return e.name < n; });
+    if (at != entries_.end() && at->name == entry.name)
+      throw std::logic_error(kind_ + " registered twice: " + entry.name);
+    entries_.insert(at, std::move(entry));
+    return true;
+  }
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& e : entries_) out.push_back(e.name);
+    return out;
+  }
+  /// Throws Error (usage) with a suggestion and the valid names.
+  [[nodiscard]] const Entry& at(std::string_view name) const {
+    for (const auto& e : entries_)
+      if (e.name == name) return e;
+    auto all = names();
+    throw unknown_name(kind_, name, all);
+  }
+  [[nodiscard]] const std::string& kind() const { return kind_; }
+
+ private:
+  std::string kind_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace rehearse

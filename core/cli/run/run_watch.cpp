@@ -1,0 +1,73 @@
+#include "core/cli/run/run_watch.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace rehearse::cli {
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct sigaction before {};  ///< What a second Ctrl-C does.
+
+extern "C" void note_interrupt(int) {
+  interrupted = 1;
+  sigaction(SIGINT, &before, nullptr);
+}
+
+constexpr std::chrono::milliseconds kEvery{250};
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  return whole < 120 ? fmt::format("{} s", whole) : fmt::format("{} min", (whole + 30) / 60);
+}
+
+}  // namespace
+
+RunWatch::RunWatch(std::ostream& err, bool shows)
+    : err_(err), shows_(shows), begun_(Clock::now()), next_(begun_ + 2 * kEvery) {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  sigaction(SIGINT, &action, &before);
+}
+
+RunWatch::~RunWatch() {
+  clear();
+  sigaction(SIGINT, &before, nullptr);
+}
+
+void RunWatch::check() const {
+  if (interrupted != 0) throw Interrupted();
+}
+
+bool RunWatch::stopped() { return interrupted != 0; }
+
+void RunWatch::progress(const RunProgress& now) {
+  check();
+  write(static_cast<double>(now.done) / static_cast<double>(now.all),
+        fmt::format("{} operations, {} simulated", now.all, to_string(now.simulated)));
+}
+
+void RunWatch::progress(const std::string& doing, double done, double all) { write(all > 0 ? done / all : 0, doing); }
+
+void RunWatch::write(double share, const std::string& text) {
+  if (!shows_ || share <= 0 || Clock::now() < next_) return;
+  next_ = Clock::now() + kEvery;
+  const double passed = std::chrono::duration<double>(Clock::now() - begun_).count();
+  err_ << fmt::format("\r\033[K{:.0f} % of {}, about {} left", 100 * share, text, duration(passed / share - passed));
+  err_.flush();
+  written_ = true;
+}
+
+void RunWatch::clear() {
+  if (written_) err_ << "\r\033[K" << std::flush;
+  written_ = false;
+}
+
+bool errors_on_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+}  // namespace rehearse::cli

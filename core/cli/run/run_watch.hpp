@@ -1,0 +1,53 @@
+#pragma once
+// Long runs: progress on a terminal, and an end when the user asks for one.
+
+#include <chrono>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+#include "core/play/backend.hpp"
+
+namespace rehearse::cli {
+
+/// The user ended the work; main maps it to exit code 130.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+/// From its making on, Ctrl-C (SIGINT) is noted, and check() ends the work; a second one ends the process at once.
+/// One at a time.
+class RunWatch {
+ public:
+  /// Progress goes to `err` where `shows`; nothing is written otherwise.
+  RunWatch(std::ostream& err, bool shows);
+  ~RunWatch();
+  RunWatch(const RunWatch&) = delete;
+  RunWatch& operator=(const RunWatch&) = delete;
+
+  /// Throws Interrupted after Ctrl-C.
+  void check() const;
+  /// Whether Ctrl-C was pressed: for work that ends with what it has. May be asked from any thread.
+  [[nodiscard]] static bool stopped();
+  /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any
+  /// unit.
+  void progress(const std::string& doing, double done, double all);
+  /// Checks, and a few times a second writes share done, time simulated and time left over the line before.
+  void progress(const RunProgress& now);
+  /// Takes the line away.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void write(double share, const std::string& text);
+  std::ostream& err_;
+  bool shows_;
+  bool written_ = false;
+  Clock::time_point begun_, next_;
+};
+
+/// Whether standard error is a terminal.
+[[nodiscard]] bool errors_on_terminal();
+
+}  // namespace rehearse::cli

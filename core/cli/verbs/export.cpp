@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/output.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/export/export.hpp"
+#include "core/report/formats/text_output.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Letters, digits and dashes, as names of Kubernetes and Slurm want it.
+std::string job_name(const std::string& scenario) {
+  std::string out;
+  for (const char c : fs::path(scenario).stem().string())
+    out += std::isalnum(static_cast<unsigned char>(c)) != 0
+               ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+               : '-';
+  constexpr std::size_t kLongest = 40;
+  out = out.substr(0, kLongest);
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  while (!out.empty() && std::isalpha(static_cast<unsigned char>(out.front())) == 0) out.erase(0, 1);
+  return out.empty() ? "plan" : out;
+}
+
+Bytes host_memory(const MemoryReport& memory) {
+  Bytes out;
+  for (const StageMemory& stage : memory.stages)
+    out = max(out, stage.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)] +
+                       stage.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::host)]);
+  return out;
+}
+
+Exported exported(const Session& session, const Program& program, const std::string& target) {
+  const CostModel cost = session.cost_model();
+  const MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
+  const ExportInput input{job_name(session.scenario.origin),
+                          session.scenario,
+                          session.workload,
+                          session.cluster,
+                          program,
+                          cost,
+                          decoder_stack(session.scenario, session.data.models()),
+                          host_memory(memory),
+                          program_version(),
+                          session.data.models()};
+  return exporters().at(target).value(input);
+}
+
+Document report_of(const Exported& e, const std::string& target, const std::string& folder) {
+  Document out;
+  nlohmann::ordered_json json{{"schema", "rehearse/export/v1"},
+                              {"target", target},
+                              {"folder", folder},
+                              {"files", nlohmann::ordered_json::array()},
+                              {"settings", nlohmann::ordered_json::array()},
+                              {"left_out", nlohmann::ordered_json::array()},
+                              {"notes", e.notes}};
+  Facts facts{"", {{"target", target}}};
+  for (const ExportedFile& f : e.files) {
+    json["files"].push_back(f.name);
+    if (facts.rows.size() < 8)
+      facts.rows.emplace_back(facts.rows.size() == 1 ? "wrote" : "", (fs::path(folder) / f.name).string());
+  }
+  if (e.files.size() > 7) facts.rows.emplace_back("", fmt::format("and {} more", e.files.size() - 7));
+  out.blocks.emplace_back(std::move(facts));
+  Table left{"Without a flag in the target", {{"key"}, {"value"}, {"why"}}, {}};
+  out.records = {"", {{"key"}, {"value"}, {"flag"}, {"text"}}, {}};
+  for (const ExportedSetting& s : e.settings) {
+    json["settings"].push_back({{"key", s.key}, {"value", s.value}, {"flag", s.flag}, {"text", s.text}});
+    out.records.rows.push_back({s.key, s.value, s.flag, s.text});
+  }
+  for (const LeftOut& l : e.left_out) {
+    json["left_out"].push_back({{"key", l.key}, {"value", l.value}, {"why", l.why}});
+    left.rows.push_back({l.key, l.value, l.why});
+    out.records.rows.push_back({l.key, l.value, "", l.why});
+  }
+  if (left.rows.empty())
+    out.blocks.emplace_back(Paragraph{"Every setting of the plan has a flag in the target."});
+  else
+    out.blocks.emplace_back(std::move(left));
+  for (const std::string& note : e.notes) out.blocks.emplace_back(Paragraph{note});
+  out.json = json.dump(2) + "\n";
+  return out;
+}
+
+void write_files(const Exported& e, const std::string& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw Error(ErrorKind::usage, "cannot be made: " + failed.message(), folder, "name a folder: -o FOLDER");
+  for (const ExportedFile& f : e.files) {
+    const fs::path path = fs::path(folder) / f.name;
+    write_file(path.string(), f.text);
+    if (f.executable)
+      fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
+                      fs::perm_options::add, failed);
+  }
+}
+
+int export_plan(const Arguments& arguments, Console& console) {
+  const std::string target = arguments.text("--to");
+  if (target.empty())
+    throw Error(ErrorKind::usage, "--to is missing", "export",
+                fmt::format("one of {}", fmt::join(exporters().names(), ", ")));
+  try {
+    (void)exporters().at(target);
+  } catch (Error& e) {
+    e.where = "--to";
+    throw;
+  }
+  Arguments report;  // -o is the folder.
+  if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
+  check_output(report);
+  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  const Program program = session.lowered();
+  const Exported e = exported(session, program, target);
+  const std::string folder = arguments.text("--output", job_name(session.scenario.origin) + "." + target);
+  write_files(e, folder);
+  print(report_of(e, target, folder), report, console);
+  return 0;
+}
+
+}  // namespace
+
+Verb export_verb() {
+  return {
+      "export",
+      "Launch files of a plan for other frameworks and schedulers; platforms and traces for simulators.",
+      {"rehearse export scenarios/llama3_70b_h100_64.json --to megatron -o launch",
+       "rehearse export scenarios/mixed_a100_v100.json --to kubernetes",
+       "rehearse export scenarios/llama3_8b_h100_8.json --to chakra --format json"},
+      {scenario_positional()},
+      {{"--to", "TARGET", fmt::format("{}", fmt::join(exporters().names(), ", "))},
+       {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
+       {"--format", "FORMAT", "form of the report", "table"},
+       {"-o,--output", "FOLDER", "where the files go", "SCENARIO.TARGET"}},
+      "What has no flag in the target is listed with the reason. 'rehearse explain target:NAME' shows the table of "
+      "keys and flags.",
+      export_plan};
+}
+
+}  // namespace rehearse::cli

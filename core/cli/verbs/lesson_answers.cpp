@@ -1,0 +1,68 @@
+#include "core/cli/verbs/lesson_answers.hpp"
+
+#include <algorithm>
+
+#include "core/base/registry.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/step_answer.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostRows = 8;  // Of one plan's picture.
+
+std::vector<std::string> files_in(const fs::path& folder, const char* file) {
+  std::vector<std::string> out;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable))
+    if (fs::is_regular_file(entry.path() / file, unreadable)) out.push_back((entry.path() / file).string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
+  changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
+  const Session session = open_session(plan.scenario, changes);
+  const Program program = session.lowered();
+  MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
+  LessonAnswer out{plan.key, plan.title, {}, {}};
+  if (memory.fits()) {
+    const std::vector<GanttRow> rows = sampled(role_rows(program), kMostRows);
+    PlayRequest request{backend, true, {}};
+    for (const GanttRow& row : rows) request.traced.insert(row.rank);
+    out.report = play_step(session, program, std::move(memory), request);
+    out.report.rows = rows;
+  } else {
+    out.report.head = session.head(program);
+    out.report.memory = std::move(memory);
+  }
+  out.figures = figures_of(out.report);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> lesson_files(const DataDirectory& data) { return files_in(data.lessons(), "lesson.json"); }
+std::vector<std::string> replay_files(const DataDirectory& data) { return files_in(data.published(), "replay.json"); }
+
+std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind) {
+  if (word.find('/') != std::string::npos || word.ends_with(".json")) return word;
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    names.push_back(fs::path(file).parent_path().filename().string());
+    if (names.back() == word) return file;
+  }
+  throw unknown_name(kind, word, names);
+}
+
+std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
+                                     const std::string& backend) {
+  std::vector<LessonAnswer> out;
+  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend));
+  return out;
+}
+
+}  // namespace rehearse::cli

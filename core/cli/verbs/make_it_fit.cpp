@@ -1,0 +1,103 @@
+#include "core/cli/verbs/make_it_fit.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace rehearse::cli {
+
+namespace {
+
+/// One change: false where it changes nothing or cannot be made.
+using Change = std::function<bool(StrategySettings&)>;
+
+bool stronger_recompute(StrategySettings& s, Recompute to) {
+  if (s.recompute >= to) return false;
+  s.recompute = to;
+  return true;
+}
+
+/// Multiplies an axis by `factor` and takes it from dp.
+bool widen(StrategySettings& s, int StrategySettings::*axis, int factor) {
+  if (s.dp % factor != 0 || (s.dp / factor) % s.dp_shard != 0) return false;
+  s.*axis *= factor;
+  s.dp /= factor;
+  s.dp_replicate = s.dp / s.dp_shard;
+  return true;
+}
+
+std::vector<Change> candidates(const Session& session) {
+  const StrategySettings& now = session.scenario.strategy;
+  std::vector<Change> out;
+  out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::selective); });
+  out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::full); });
+  out.push_back([](StrategySettings& s) { return s.tp > 1 && !std::exchange(s.sequence_parallel, true); });
+  out.push_back(
+      [](StrategySettings& s) { return s.dp > 1 && std::exchange(s.zero_stage, std::max(1, s.zero_stage)) == 0; });
+  for (std::int64_t b = now.microbatch / 2; b >= 1; --b)
+    if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
+  for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
+    if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
+  if (const Routing* routing = session.workload.network.routing())
+    for (int f = 2; now.ep * f <= routing->experts; f *= 2)
+      if (routing->experts % (now.ep * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
+        out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
+  const int layers = session.workload.network.layers();
+  for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)
+    if (now.dp % f == 0 && layers % (now.pp * f) == 0)
+      out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
+  for (int f = 2; f <= now.dp && session.workload.network.sequences; ++f)
+    if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
+  return out;
+}
+
+/// What differs, as --set takes it.
+std::vector<std::string> settings_text(const StrategySettings& from, const StrategySettings& to) {
+  std::vector<std::string> out;
+  const auto changed = [&out](const char* key, const auto& a, const auto& b) {
+    if (a != b) out.push_back(fmt::format("strategy.{}={}", key, b));
+  };
+  changed("recompute", name_of(from.recompute), name_of(to.recompute));
+  changed("sequence_parallel", from.sequence_parallel, to.sequence_parallel);
+  changed("zero_stage", from.zero_stage, to.zero_stage);
+  changed("microbatch", from.microbatch, to.microbatch);
+  changed("tp", from.tp, to.tp);
+  changed("cp", from.cp, to.cp);
+  changed("pp", from.pp, to.pp);
+  changed("ep", from.ep, to.ep);
+  changed("dp", from.dp, to.dp);
+  if (from.dp_shard > 1) changed("dp_replicate", from.dp_replicate, to.dp_replicate);
+  return out;
+}
+
+std::optional<Suggestion> try_settings(const Session& session, const MemoryRule& rule,
+                                       const StrategySettings& settings) {
+  try {
+    const MemoryReport report = memory_report(session.lowered(settings), session.cluster, rule);
+    if (!report.fits()) return {};
+    return Suggestion{settings_text(session.scenario.strategy, settings), report.tightest().needed};
+  } catch (const Error&) {
+    return {};  // This network or schedule refuses the change: the next may do.
+  }
+}
+
+}  // namespace
+
+std::optional<Suggestion> smallest_change(const Session& session, const MemoryRule& rule) {
+  const std::vector<Change> changes = candidates(session);
+  for (const Change& change : changes) {
+    StrategySettings s = session.scenario.strategy;
+    if (!change(s)) continue;
+    if (auto found = try_settings(session, rule, s)) return found;
+  }
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    for (std::size_t j = i + 1; j < changes.size(); ++j) {
+      StrategySettings s = session.scenario.strategy;
+      if (!changes[i](s) || !changes[j](s)) continue;
+      if (auto found = try_settings(session, rule, s)) return found;
+    }
+  return {};
+}
+
+}  // namespace rehearse::cli

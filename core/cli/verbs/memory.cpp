@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include "core/cli/html_output.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/report/pictures/memory_curve.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+int memory(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  check_html(arguments);
+  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  const Program program = session.lowered();
+  if (arguments.has("--dry-run")) {
+    console.out << resolved_json(session.scenario);
+    return 0;
+  }
+  if (arguments.has("--over-time")) {
+    print(memory_curve_document(program, MemoryRule{},
+                                fmt::format("{}: device memory over a step", session.head(program).plan.strategy)),
+          arguments, console);
+    return memory_report(program, session.cluster, MemoryRule{}).fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+  }
+  const MemoryReport report = check_memory(session, program);
+  const ReportHead head = session.head(program);
+  const Document document = memory_document(head, report);
+  print(document, arguments, console);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
+  return report.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+}  // namespace
+
+Verb memory_verb() {
+  Verb verb{"memory",
+            "Peak memory per stage and category, against what the GPUs have; no simulation.",
+            {"rehearse memory scenarios/llama3_70b_h100_64.json",
+             "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
+             "rehearse memory scenarios/llama3_70b_h100_64.json --over-time"},
+            {scenario_positional()},
+            result_options(),
+            "Exit code 3 where it does not fit; the answer then names the smallest change that makes it fit.",
+            memory};
+  verb.options.push_back(html_option());
+  verb.options.push_back({"--over-time", "", "the curve over a step, for each kind of rank"});
+  verb.options.push_back(dry_run_option());
+  return verb;
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,259 @@
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "core/cli/data_directory.hpp"
+#include "core/cli/html_output.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/run/run_watch.hpp"
+#include "core/cli/scenario_cluster.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/cli/verbs/search_setup.hpp"
+#include "core/model/adapters.hpp"
+#include "core/model/library.hpp"
+#include "core/plan/rank.hpp"
+#include "core/plan/step_search.hpp"
+#include "core/price/calibration/calibration.hpp"
+#include "core/report/results/plan_report.hpp"
+#include "core/scoreboard/prediction_range.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+constexpr int kPlanInterrupted = 130;
+
+/// Machines of one candidate, or its set as it is; errors about names stand at the candidate.
+Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
+  Scenario scenario = plan.base;
+  scenario.cluster = {};
+  if (candidate.cluster.empty())
+    scenario.cluster.parts = {{candidate.machine, machines}};
+  else
+    (is_file_reference(candidate.cluster) ? scenario.cluster.file : scenario.cluster.name) = candidate.cluster;
+  scenario.cluster.network = candidate.network;
+  scenario.origin.clear();
+  try {
+    return scenario_cluster(catalogue, scenario);
+  } catch (Error& e) {
+    if (e.where.starts_with(": /cluster"))
+      e.where = candidate.where + e.where.substr(std::string_view(": /cluster").size());
+    throw;
+  }
+}
+
+std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
+  const ModelRef& m = plan.base.model;
+  Network network = ModelLibrary(data.models())
+                        .load(!m.inline_json.empty() ? m.inline_json
+                              : m.file.empty()       ? m.name
+                                                     : m.file);
+  network = with_adapters(std::move(network), plan.base.training.lora);
+  if (!network.sequences)
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name),
+                plan.origin + ": /model");
+  TrainingSettings training = plan.base.training;
+  if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;
+  return std::make_shared<const StepQuestion>(
+      StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input},
+                   plan.base.strategy,
+                   plan.fixed,
+                   plan.batch_tolerance});
+}
+
+/// Measured, but for what the plan states itself.
+StepRange range_of(const Plan& plan, const PredictionRanges& measured, const PredictionKind& kind) {
+  const PredictionRange found = measured.range(kind);
+  StepRange out{found.p10, found.p90,
+                fmt::format("{}: 80 % of {} measured steps took {:.2f} to {:.2f} times their prediction", found.rows_of,
+                            found.rows, found.p10, found.p90)};
+  if (!plan.range_low && !plan.range_high) return out;
+  const bool both = plan.range_low && plan.range_high;
+  out.source = both ? "the plan's own range of step times" : "the plan's own end of a measured range: " + out.source;
+  out.low = plan.range_low.value_or(std::min(out.low, plan.range_high.value_or(out.low)));
+  out.high = plan.range_high.value_or(std::max(out.high, out.low));
+  return out;
+}
+
+ReliabilityProfile profile_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                              const std::string& generation) {
+  const std::filesystem::path folder = data.topologies() / "reliability";
+  const bool own = !candidate.reliability.empty();
+  if (!own && plan.reliability.profile.empty()) return load_reliability(folder, generation);
+  try {
+    return named_reliability(folder, own ? candidate.reliability : plan.reliability.profile);
+  } catch (Error& e) {
+    if (e.where.empty()) e.where = own ? candidate.where + "/reliability" : plan.origin + ": /reliability/profile";
+    throw;
+  }
+}
+
+/// Of all machines together, with the plan's own times in place of a profile's.
+ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                                  const Cluster& cluster) {
+  std::vector<FleetPart> fleet;
+  for (const Cluster::Part& part : cluster.parts()) {
+    const double nodes = part.nodes;
+    fleet.push_back({profile_of(data, plan, candidate, part.gpu->generation),
+                     {nodes * part.machine->gpus, nodes * part.machine->nics, nodes * part.machine->trays}});
+  }
+  ReliabilityProfile out = joined_reliability(fleet);
+  for (int p = 0; p < kParts; ++p)
+    if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.times[static_cast<Part>(p)] = *own;
+  return out;
+}
+
+MachinePrice price_of(const DataDirectory& data, const PlanCandidate& candidate, const Cluster& cluster) {
+  std::vector<PricedMachines> parts;
+  for (const Cluster::Part& part : cluster.parts()) {
+    const double nodes = part.nodes;
+    parts.push_back({load_price(data.topologies() / "prices", part.machine->id), nodes, nodes * part.machine->gpus});
+  }
+  MachinePrice own = candidate.price;
+  if (!candidate.cluster.empty())  // The plan prices the set, costs count machines.
+    for (std::optional<Dollars>* figure : {&own.purchase, &own.network})
+      if (*figure) *figure = **figure / cluster.node_count();
+  if (!candidate.cluster.empty() && own.power) own.power = *own.power / cluster.node_count();
+  return overridden(mean_price(parts), own);
+}
+
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan,
+                      const PlanCandidate& candidate, const PredictionRanges& measured,
+                      const std::shared_ptr<const StepQuestion>& question) {
+  const Cluster one = cluster_of(catalogue, plan, candidate, 1);
+  const bool as_it_is = !candidate.cluster.empty();
+  CandidateSite out;
+  out.candidate = candidate;
+  out.facts = machine_facts(one, plan.base.training.precision, as_it_is);
+  out.price = price_of(data, candidate, one);
+  if (out.price.power) out.facts.rated = *out.price.power;
+  out.rented = is_rented(candidate, out.price);
+  out.reliability = reliability_of(data, plan, candidate, one);
+  out.range = [&plan, &measured, kind = kind_of(question->workload.network, {}, one)](const StrategySettings& s) {
+    return range_of(plan, measured, {kind.model, kind.generation, strategy_family(s)});
+  };
+  const Workload& w = question->workload;
+  out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
+  out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
+  out.search = make_step_search(
+      question,
+      [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
+      [calibration = data.calibration()](const Cluster& cluster) {
+        CostModel::Profiles profiles;
+        for (const Cluster::Part& part : cluster.parts())
+          profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
+        return profiles;
+      },
+      &RunWatch::stopped);
+  out.stop = &RunWatch::stopped;
+  return out;
+}
+
+CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                           const PredictionRanges& measured, Bytes checkpoint,
+                           const std::shared_ptr<const StepQuestion>& question, std::function<void(double)> progress) {
+  const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
+  site.checkpoint = checkpoint;
+  site.progress = std::move(progress);
+  return answer_candidate(plan, site);
+}
+
+/// What all candidates together have done, from several threads.
+class Progress {
+ public:
+  Progress(RunWatch& watch, std::size_t candidates) : watch_(watch), shares_(candidates) {}
+  void tell(std::size_t candidate, double share) {
+    const std::lock_guard lock(mutex_);
+    shares_[candidate] = share;
+    const auto count = static_cast<double>(shares_.size());
+    watch_.progress(count == 1 ? "one candidate" : fmt::format("{} candidates", count),
+                    std::accumulate(shares_.begin(), shares_.end(), 0.0), count);
+  }
+
+ private:
+  RunWatch& watch_;
+  std::mutex mutex_;
+  std::vector<double> shares_;
+};
+
+/// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
+std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan,
+                                        const std::shared_ptr<const StepQuestion>& question, int threads,
+                                        RunWatch& watch) {
+  const PredictionRanges measured = PredictionRanges::load(data.prediction_errors());
+  const Bytes checkpoint = checkpoint_bytes(question->workload);
+  std::vector<CandidateAnswer> answers(plan.candidates.size());
+  std::vector<std::exception_ptr> failed(plan.candidates.size());
+  std::atomic<std::size_t> next = 0;
+  Progress progress(watch, answers.size());
+  const auto work = [&] {
+    for (std::size_t i = next++; i < answers.size(); i = next++) try {
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question,
+                                [&progress, i](double share) { progress.tell(i, share); });
+        progress.tell(i, 1);
+      } catch (...) {
+        failed[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& e : failed)
+    if (e) std::rethrow_exception(e);
+  return answers;
+}
+
+int plan_verb_run(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  check_html(arguments);
+  const DataDirectory data = find_data();
+  const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
+  const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
+  RunWatch watch(console.err, errors_on_terminal());
+  std::vector<CandidateAnswer> answers = answer_all(data, plan, question, jobs_of(arguments), watch);
+  watch.clear();
+  const PlanAnswer answer =
+      rank_candidates(plan, question->workload.network.name,
+                      static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  const Document document = plan_document(answer, program_version());
+  print(document, arguments, console);
+  write_html("plan", document, arguments, console);
+  if (answer.interrupted) {
+    console.err << "interrupted: the answer is from the sizes that were tried until then\n";
+    return kPlanInterrupted;
+  }
+  const CandidateAnswer& first = answer.ranked.front();
+  return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  Verb verb{
+      "plan",
+      "Which machine to buy or rent, and how many, to train a model by a date for an amount.",
+      {"rehearse plan scenarios/plans/llama3_70b_60_days.json",
+       "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
+      {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
+      result_options(),
+      "For each candidate the best strategy, the number of machines that the objective chooses within deadline and "
+      "budgets, days, cost and energy, failures counted. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
+      "and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
+      plan_verb_run};
+  verb.options.push_back(html_option());
+  verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number",
+                          "as many as there are cores"});
+  return verb;
+}
+
+}  // namespace rehearse::cli

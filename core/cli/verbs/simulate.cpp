@@ -1,0 +1,164 @@
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/run/measured_step.hpp"
+#include "core/cli/run/run_watch.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/step_answer.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/cli/what_if.hpp"
+#include "core/import/traces/measured_workload.hpp"
+#include "core/report/html/course_data.hpp"
+#include "core/report/html/gantt_data.hpp"
+#include "core/report/html/topology_data.hpp"
+#include "core/report/pictures/kineto_trace.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+int rank_number(std::string_view text, int ranks) {
+  int value = -1;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || value < 0 || value >= ranks)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a rank from 0 to {}", text, ranks - 1), "--trace-ranks",
+                "example: --trace-ranks 0-7,64");
+  return value;
+}
+
+/// "0-7,64"
+std::set<int> parse_ranks(std::string_view text, int ranks) {
+  std::set<int> out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const auto dash = part.find('-');
+    const int first = rank_number(part.substr(0, dash), ranks);
+    const int last = dash == std::string_view::npos ? first : rank_number(part.substr(dash + 1), ranks);
+    for (int r = first; r <= last; ++r) out.insert(r);
+  }
+  return out;
+}
+
+/// Those that were asked for, and one per stage for the picture.
+std::set<int> ranks_to_trace(const Program& program, const std::vector<GanttRow>& rows, const Arguments& arguments) {
+  std::set<int> ranks = parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks());
+  for (const GanttRow& row : arguments.has("--trace") ? rows : sampled(rows)) ranks.insert(row.rank);
+  return ranks;
+}
+
+void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session,
+                 Console& console) {
+  const auto out = open_output(file);
+  write_kineto(trace, program, session.cluster, program.name, *out);
+  out->close();
+  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, trace.spans.size());
+}
+
+/// Ranks that were asked for, and that others stood for.
+void tell_of_folded(std::set<int> asked, const Trace& trace, Console& console) {
+  for (const Span& s : trace.spans) asked.erase(s.rank);
+  if (!asked.empty())
+    console.err << fmt::format(
+        "not in the trace: rank{} {}, which {} played as one with another that does the same; --no-fold plays each\n",
+        asked.size() == 1 ? "" : "s", fmt::join(asked, ", "), asked.size() == 1 ? "is" : "are");
+}
+
+/// The page's pictures: the step in time, memory over it, and what the wires carried.
+HtmlParts pictures_of(const StepReport& report, const Program& program, const Session& session) {
+  const Seconds period = report.metrics.step_time;
+  return {{"plan", plan_json(report.head.plan)},
+          {"gantt", gantt_json({{report.trace.get(), report.rows, report.begin, period}})},
+          {"course", course_json(program, report.memory, *report.trace, report.begin, period)},
+          {"topology", topology_json(session.cluster, {report.link_bytes, report.link_time, period})}};
+}
+
+int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments,
+                 Console& console) {
+  const ReportHead head = session.head(program);
+  const Document document = memory_document(head, memory);
+  print(document, arguments, console);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
+  return static_cast<int>(ErrorKind::infeasible);
+}
+
+int simulate(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  check_html(arguments);
+  if (is_measured_workload(arguments.text("SCENARIO")))
+    return simulate_measured(arguments.text("SCENARIO"), arguments, console);
+  std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
+  Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  const std::string what_if = apply_what_if(session, arguments.all("--what-if"));
+  if (arguments.has("--dry-run")) {
+    (void)session.lowered();
+    console.out << resolved_json(session.scenario);
+    return 0;
+  }
+  const std::string backend = chosen_backend(arguments, console);
+  const Program program = session.lowered();
+  watch->check();
+  MemoryReport memory = check_memory(session, program);
+  if (!memory.fits()) return does_not_fit(session, program, memory, arguments, console);
+  const std::vector<GanttRow> rows = role_rows(program);
+  PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
+  // A link that is slower than its machine's shows only where collectives are flows.
+  request.all_flows = arguments.has("--all-flows") || what_if.find("link") != std::string::npos;
+  request.progress = [&](const RunProgress& now) { watch->progress(now); };
+  watch->check();
+  StepReport report = play_step(session, program, std::move(memory), request);
+  watch->check();
+  watch.reset();  // From here on Ctrl-C ends the program, and what it was writing goes.
+  if (!what_if.empty()) report.folding += "; what if " + what_if;
+  report.rows = sampled(rows);
+  const Document document = step_document(report);
+  print(document, arguments, console);
+  if (arguments.has("--trace")) {
+    tell_of_folded(parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks()), *report.trace, console);
+    write_trace(arguments.text("--trace"), *report.trace, program, session, console);
+  }
+  write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
+  return 0;
+}
+
+}  // namespace
+
+Verb simulate_verb() {
+  Verb verb{
+      "simulate",
+      "Play one training step and say how long it takes, why, and whether it fits.",
+      {"rehearse simulate scenarios/gpt3_175b_a100_1024.json",
+       "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
+       "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz",
+       "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
+      {scenario_positional()},
+      {backend_option()},
+      "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do "
+      "the same work are played as "
+      "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are "
+      "timers; --all-flows plays their "
+      "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
+      simulate};
+  for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
+  verb.options.push_back(
+      {"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
+  verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
+  verb.options.push_back({"--what-if", "CHANGE",
+                          "link=NAME:0.5 (rate of links, * for anything), straggler=RANK:1.2 (time of a rank's "
+                          "kernels), fail=nic:NODE/NIC",
+                          "", true});
+  verb.options.push_back({"--no-fold", "", "play every rank by itself"});
+  verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
+  verb.options.push_back(dry_run_option());
+  return verb;
+}
+
+}  // namespace rehearse::cli

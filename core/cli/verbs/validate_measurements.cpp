@@ -1,0 +1,127 @@
+#include "core/cli/verbs/validate_measurements.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/base/near_names.hpp"
+#include "core/cli/data_directory.hpp"
+#include "core/cli/html_output.hpp"
+#include "core/cli/output.hpp"
+#include "core/play/backend.hpp"
+#include "core/report/formats/text_output.hpp"
+#include "core/report/results/scoreboard_report.hpp"
+#include "core/scoreboard/prediction_range.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+double limit_of(const Arguments& arguments) {
+  const std::string text = arguments.text("--max-error");
+  double value = 0;
+  const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
+  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (failed != std::errc{} || end != number.data() + number.size() || !(value >= 0))
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error",
+                "example: --max-error 5%, or 0.05");
+  return text.ends_with('%') ? value / 100 : value;
+}
+
+std::string backend_of(const Arguments& arguments) {
+  const std::string name = arguments.text("--backend", "estimate");
+  if (name != "estimate") (void)backends().at(name);
+  return name;
+}
+
+std::vector<Measurement> read_all(const std::vector<std::string>& files) {
+  std::vector<Measurement> out;
+  for (const std::string& file : files) {
+    std::vector<Measurement> rows = read_measurements(file);
+    std::move(rows.begin(), rows.end(), std::back_inserter(out));
+  }
+  return out;
+}
+
+/// The rows called `id` alone. Throws Error (usage) where none is.
+std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::string& id) {
+  std::vector<std::string> ids;
+  for (const Measurement& m : rows) ids.push_back(m.id);
+  if (std::find(ids.begin(), ids.end(), id) == ids.end()) {
+    const std::string meant = question_of(near_names(id, ids));
+    throw Error(ErrorKind::usage, fmt::format("unknown row '{}'", id.substr(0, 80)), {},
+                meant.empty() ? "--format csv without --explain names all rows of the files" : meant);
+  }
+  std::erase_if(rows, [&](const Measurement& m) { return m.id != id; });
+  return rows;
+}
+
+/// What predictions of every kind of job are said to be off by.
+void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
+  write_file(file, PredictionRanges::of(board).to_json());
+  console.err << fmt::format("wrote {}\n", file);
+}
+
+}  // namespace
+
+int validate_measurements(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  check_html(arguments);
+  std::vector<std::string> files = arguments.all("--measurements");
+  const std::vector<std::string> more = arguments.all("SCENARIO");
+  files.insert(files.end(), more.begin(), more.end());
+  const DataDirectory data = find_data();
+  ScoreOptions options;
+  options.backend = backend_of(arguments);
+  const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
+  ScoreboardParts parts;
+  parts.rows = !arguments.has("--summary");
+  const auto kernels =
+      std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
+  const std::vector<std::string> kernel_files(kernels, files.end());
+  files.erase(kernels, files.end());
+  std::vector<Measurement> rows = read_all(files);
+  const std::string explained = arguments.text("--explain");
+  if (!explained.empty()) rows = rows_named(std::move(rows), explained);
+  const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
+  if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
+  if (explained.empty()) parts.kernels = score_kernels(kernel_files, rows, data.topologies());
+  if (arguments.has("--refit")) {
+    parts.left_out = leave_out(board, rows, {data.topologies(), data.models()}, options);
+    parts.fitted = fitted_classes(data.calibration());
+  }
+  if (arguments.has("--agreement")) {
+    parts.agreement =
+        agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
+  }
+  const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(board.rows.at(0));
+  print(document, arguments, console);
+  write_html("validate", document, arguments, console);
+  if (!arguments.has("--max-error")) return 0;
+  if (board.time.rows == 0) {
+    console.err << "no row counts: nothing was checked\n";
+    return static_cast<int>(ErrorKind::check_failed);
+  }
+  if (board.time.median <= limit) return 0;
+  console.err << fmt::format("--max-error {}: the median error of the step time, {:.2f} % over {} rows, is larger\n",
+                             arguments.text("--max-error"), 100 * board.time.median, board.time.rows);
+  return static_cast<int>(ErrorKind::check_failed);
+}
+
+std::vector<Option> validate_measurements_options() {
+  return {{"--measurements", "FILE",
+           "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), "
+           "tables of collectives, kernels by shape",
+           "", true},
+          {"--summary", "", "error figures by source, GPU generation and model only"},
+          {"--refit", "",
+           "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
+          {"--agreement", "BACKEND",
+           "play every tenth row of each source, up to 64 GPUs, on a back end too and compare it with the closed form"},
+          {"--write-ranges", "FILE",
+           "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
+          {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
+}
+
+}  // namespace rehearse::cli

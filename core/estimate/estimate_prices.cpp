@@ -1,0 +1,340 @@
+#include "core/estimate/estimate_prices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "core/play/player/actors.hpp"
+#include "core/price/body_play.hpp"
+#include "core/program/body.hpp"
+
+namespace rehearse {
+
+namespace {
+
+bool in_one_node(const Cluster& cluster, const std::vector<DeviceId>& group) {
+  return std::all_of(group.begin(), group.end(),
+                     [&](DeviceId d) { return cluster.node_of(d) == cluster.node_of(group.front()); });
+}
+
+/// Distance between neighbours where they are evenly spaced, else 0.
+int even_stride(const std::vector<DeviceId>& group) {
+  const int stride = group[1] - group[0];
+  for (std::size_t i = 2; i < group.size(); ++i)
+    if (group[i] - group[i - 1] != stride) return 0;
+  return std::max(0, stride);
+}
+
+/// Ranks between neighbours along `axis` in a mesh of one island.
+int stride_of(const Mesh& mesh, Axis axis) {
+  int stride = 1;
+  for (const AxisExtent& e : mesh.islands().front().order) {
+    if (e.axis == axis) break;
+    stride *= e.extent;
+  }
+  return stride;
+}
+
+/// Calls in which several stages take part; their members are no property of one role.
+bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
+
+/// Whether ranks that share their sequences compute products of different shapes.
+bool differs_along_cp(const Program& p) {
+  const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
+  for (const Body& body : p.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+          c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs))
+        return true;
+  return false;
+}
+
+}  // namespace
+
+void ComputeWork::append(const ComputeWork& next) {
+  const double total = seconds + next.seconds;
+  if (total > 0) {
+    sm_sensitivity = (sm_sensitivity * seconds + next.sm_sensitivity * next.seconds) / total;
+    hbm_sensitivity = (hbm_sensitivity * seconds + next.hbm_sensitivity * next.seconds) / total;
+  }
+  trailing = next.trailing < next.seconds ? next.trailing : trailing + next.seconds;
+  seconds = total;
+  breakdown += next.breakdown;
+}
+
+EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
+    : p_(program),
+      cost_(cost),
+      routes_(cost.cluster()),
+      first_rank_(program.roles.size(), -1),
+      ranks_of_role_(program.roles.size()),
+      stage_matters_(program.bodies.size(), -1) {
+  const bool uneven = differs_along_cp(p_);
+  for (int r = 0; r < p_.mesh.ranks(); ++r) {
+    const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
+    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of
+    // the keys.
+    const auto busy = [&](int rank) {
+      return std::pair(neighbours(rank), uneven ? p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)] : 0);
+    };
+    if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
+  }
+  for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
+  decide_lanes();
+  const int apart = lanes_ > 1 ? stride_of(p_.mesh, Axis::tp) : 1;
+  for (int r = 0; r < p_.mesh.ranks(); ++r)
+    if (lanes_ == 1 || r / apart % lanes_ == 0)
+      ranks_of_role_[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)])].push_back(r);
+  sort_roles();
+}
+
+/// Sides on which a rank's tile has a neighbour: those with most hold most, and the others wait for them.
+int EstimatePrices::neighbours(int rank) const {
+  const ExprContext at = p_.mesh.context(rank);
+  int n = 0;
+  for (const Axis axis : {Axis::tile_h, Axis::tile_w}) {
+    const auto a = static_cast<std::size_t>(axis);
+    n += (at.coord[a] > 0 ? 1 : 0) + (at.coord[a] + 1 < at.extent[a] ? 1 : 0);
+  }
+  return n;
+}
+
+/// As the back ends fold: the flows of a tensor-parallel group leave its node side by side.
+void EstimatePrices::decide_lanes() {
+  const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
+  if (p_.mesh.islands().size() != 1 || p_.mesh.islands().front().extent(Axis::tp) == 1 || tp_coordinate_matters(p_))
+    return;
+  int stride = 0;
+  for (const int r : first_rank_) {
+    std::vector<DeviceId> group;
+    for (const int m : p_.mesh.members(tp, r, p_.exprs))
+      group.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    const int own = in_one_node(cost_.cluster(), group) ? even_stride(group) : 0;
+    if (own == 0 || (stride != 0 && own != stride)) return;
+    stride = own;
+  }
+  lanes_ = p_.mesh.islands().front().extent(Axis::tp);
+  stride_ = stride;
+}
+
+std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
+  std::vector<DeviceId> out;
+  for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs))
+    out.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+  return out;
+}
+
+/// Roles on equal GPUs whose groups lie alike, as seen from where they are, share their prices.
+void EstimatePrices::sort_roles() {
+  const Cluster& cluster = cost_.cluster();
+  std::map<std::pair<std::string, std::vector<int>>, int> classes;
+  for (const int r : first_rank_) {
+    const DeviceId me = p_.device_of_rank[static_cast<std::size_t>(r)];
+    std::vector<int> places{cluster.local_index(me)};
+    for (std::size_t g = 0; g < p_.groups.size(); ++g) {
+      if (spans_stages(p_.groups[g])) continue;
+      for (const DeviceId d : devices(static_cast<int>(g), r)) places.push_back(d - me);
+      places.push_back(-1);
+    }
+    class_of_role_.push_back(
+        classes.try_emplace({cluster.gpu(me).id, std::move(places)}, static_cast<int>(classes.size())).first->second);
+  }
+}
+
+bool EstimatePrices::stage_matters(const Body& body) const {
+  const auto depends = [&](ExprId id) { return p_.exprs.depends_on(id, Var::coord, static_cast<int>(Axis::pp)); };
+  for (const Formal& f : body.formals) {
+    const Tensor& t = p_.tensors[static_cast<std::size_t>(f.like)];
+    if (std::any_of(t.shape.begin(), t.shape.end(), depends)) return true;
+    if (std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return l.first == Axis::pp; })) return true;
+  }
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Task& task = body.graph[v];
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    const auto* collective = std::get_if<CollectiveTask>(&task.kind);
+    if (depends(task.predicate) || (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends))) return true;
+    if (collective != nullptr && spans_stages(p_.groups[static_cast<std::size_t>(collective->group)])) return true;
+  }
+  return false;
+}
+
+/// Bodies that do the same on every stage are priced per class of roles, others per role (numbered below zero).
+int EstimatePrices::variant(int body, int role) {
+  signed char& known = stage_matters_[static_cast<std::size_t>(body)];
+  if (known < 0) known = stage_matters(p_.bodies[static_cast<std::size_t>(body)]) ? 1 : 0;
+  return known == 1 ? -1 - role : class_of_role_[static_cast<std::size_t>(role)];
+}
+
+bool EstimatePrices::closed(int body, int role) {
+  const auto [at, fresh] = closed_.try_emplace({body, variant(body, role)}, false);
+  if (fresh) at->second = is_closed(p_, cost_.cluster(), p_.bodies[static_cast<std::size_t>(body)], rank_of(role));
+  return at->second;
+}
+
+const ComputeWork& EstimatePrices::work(int body, int role) {
+  const auto key = std::pair(body, variant(body, role));
+  if (const auto at = works_.find(key); at != works_.end()) return at->second;
+  ComputeWork out;
+  if (closed(body, role)) {
+    const PricedBody priced =
+        cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
+    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.duration.value(),
+           priced.breakdown};
+  } else {
+    out = play(body, role);
+  }
+  return works_.emplace(key, out).first->second;
+}
+
+ComputeWork EstimatePrices::play(int body, int role) {
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const double stretch = kernel_stretch(cost_.price_body(p_, b, rank_of(role), context(role)));
+  std::vector<BodyTask> tasks;
+  for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    const Task& task = b.graph[v];
+    BodyTask t;
+    t.stream = task.stream;
+    for (const auto e : boost::make_iterator_range(boost::in_edges(v, b.graph)))
+      t.after.push_back(static_cast<int>(boost::source(e, b.graph)));
+    if (p_.exprs.evaluate(task.predicate, context(role)) != 0) {
+      t.computes = std::holds_alternative<ComputeTask>(task.kind);
+      if (std::holds_alternative<CollectiveTask>(task.kind)) {
+        const Transfer& c = collective(body, static_cast<int>(v), role);
+        t.priced.time = Seconds{c.seconds};
+        t.priced.category = category_of_stream(p_, task.stream);
+        t.load = c.load;
+      } else {
+        t.priced = cost_.price(p_, task, b, rank_of(role), context(role));
+        if (t.computes) t.priced.time *= stretch;
+      }
+    }
+    tasks.push_back(std::move(t));
+  }
+  PricedBody played = play_body(tasks);
+  attribute_stretch(played.breakdown, stretch);
+  double quiet_from = 0;
+  for (const PricedBody::TaskSpan& s : played.spans)
+    if (!tasks[static_cast<std::size_t>(s.task)].computes) quiet_from = std::max(quiet_from, s.end.value());
+  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from,
+          played.breakdown};
+}
+
+ComputeWork EstimatePrices::task(int body, int task, int role) {
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const PricedTask t = cost_.price(p_, b.graph[static_cast<std::size_t>(task)], b, rank_of(role), context(role));
+  ComputeWork out{t.time.value(), t.sm_sensitivity, t.hbm_sensitivity, t.time.value(), {}};
+  out.breakdown[t.category] = t.time;
+  return out;
+}
+
+const Transfer& EstimatePrices::collective(int body, int task, int role) {
+  const Key key{body, task, variant(body, role)};
+  if (const auto at = collectives_.find(key); at != collectives_.end()) return at->second;
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  return collectives_.emplace(key, price_collective(b.graph[static_cast<std::size_t>(task)], b, role)).first->second;
+}
+
+/// Groups of the ranks of a role that lie differently on their nodes.
+const std::vector<std::vector<DeviceId>>& EstimatePrices::instances(int group, int role) {
+  const auto [at, fresh] = instances_.try_emplace({group, role});
+  std::vector<std::vector<DeviceId>>& out = at->second;
+  if (!fresh) return out;
+  const Cluster& cluster = cost_.cluster();
+  std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
+  std::set<std::vector<int>> seen;
+  for (const int rank : ranks_of_role_[static_cast<std::size_t>(role)]) {
+    if (covered[static_cast<std::size_t>(p_.device_of_rank[static_cast<std::size_t>(rank)])] != 0) continue;
+    std::vector<DeviceId> members = devices(group, rank);
+    std::vector<int> places;
+    for (const DeviceId d : members) {
+      covered[static_cast<std::size_t>(d)] = 1;
+      places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
+      places.push_back(cluster.local_index(d));
+    }
+    if (seen.insert(std::move(places)).second) out.push_back(std::move(members));
+  }
+  return out;
+}
+
+/// Calls of a body that are alike, as those of a ring are, share a price.
+Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
+  const auto& c = std::get<CollectiveTask>(task.kind);
+  const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
+  const auto [at, fresh] = calls_.try_emplace({c.op, c.group, role, bytes.value(), c.packed, c.direct});
+  if (fresh) at->second = price_call(c, bytes, role);
+  return at->second;
+}
+
+/// The slowest of the role's groups: they meet in the next call that spans them.
+Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
+  // A group across the lanes is one call; others are as many calls as lanes, side by side.
+  const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
+  const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
+  Transfer slowest;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const std::vector<DeviceId>& group : instances(c.group, role)) {
+    if (group.size() < 2) continue;
+    const CollectiveChoice choice =
+        cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed, .direct = c.direct});
+    Transfer t{choice.time.value(),
+               cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
+    if (side_by_side && !in_one_node(cost_.cluster(), group))
+      t.seconds = std::max(t.seconds, solo_seconds(c, bytes, group));
+    if (t.seconds > slowest.seconds) slowest = t;
+    fastest = std::min(fastest, t.seconds);
+  }
+  unlike_ |= slowest.seconds > fastest * 1.01;
+  return slowest;
+}
+
+/// Where lanes share a wire each gets its part of it.
+double EstimatePrices::solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group) {
+  const FluidPlan plan =
+      cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed, .direct = task.direct});
+  double most = 0, slowest = 0;
+  for (const FluidEdge& e : plan.edges) most = std::max(most, e.bytes.value());
+  for (const FluidEdge& e : plan.edges) {
+    if (e.bytes <= Bytes{0}) continue;
+    const BytesPerSecond cap = plan.rate_cap * (e.bytes.value() / most);
+    slowest = std::max(slowest, (e.bytes / min(cap, routes_.find(e.src, e.dst, lanes_, stride_).solo_rate)).value());
+  }
+  return slowest + plan.latency.value();
+}
+
+const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
+  const auto key = std::tuple(body, task, role, to);
+  if (const auto at = messages_.find(key); at != messages_.end()) return at->second;
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  Bytes bytes{0};
+  for (const Operand& o : b.graph[static_cast<std::size_t>(task)].operands)
+    bytes += Bytes{p_.local_bytes(
+        p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
+  const int edge = std::get<P2pTask>(b.graph[static_cast<std::size_t>(task)].kind).edge;
+  return messages_.emplace(key, price_message(bytes, role, to, p_.edges[static_cast<std::size_t>(edge)].blocking))
+      .first->second;
+}
+
+Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool blocking) {
+  const Cluster& cluster = cost_.cluster();
+  const auto& senders = ranks_of_role_[static_cast<std::size_t>(from)];
+  const auto& receivers = ranks_of_role_[static_cast<std::size_t>(to)];
+  Transfer slowest;
+  std::set<std::array<int, 3>> seen;  // Replicas differ in where in their node, or nodes, the two are.
+  for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()); ++i) {
+    const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])],
+                   dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
+    const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
+    if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
+    const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);
+    Transfer t{choice.latency.value(), cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, senders[i], p_)};
+    if (bytes > Bytes{0} && src != dst)
+      t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
+    if (t.seconds > slowest.seconds) slowest = t;
+  }
+  if (blocking) slowest.wait = cost_.message_wait().value();
+  slowest.seconds += slowest.wait;
+  return slowest;
+}
+
+}  // namespace rehearse

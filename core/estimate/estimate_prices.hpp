@@ -1,0 +1,93 @@
+#pragma once
+// Prices of one Program for the closed form: bodies, collectives and messages, each worked out once per kind of rank.
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "core/play/clocks/lane_routes.hpp"
+#include "core/price/cost_model.hpp"
+
+namespace rehearse {
+
+/// Work on the compute stream, with nothing else running.
+struct ComputeWork {
+  double seconds = 0;
+  double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Time-weighted.
+  /// Seconds at the end in which no collective of its own runs; all of it where there are none.
+  double trailing = 0;
+  Breakdown breakdown;
+
+  /// Does `next` after this.
+  void append(const ComputeWork& next);
+};
+
+/// Bytes on the wire, as slow as the wire and the library make them with no other traffic.
+struct Transfer {
+  double seconds = 0;
+  Interference load;  ///< What it takes from kernels beside it, at either end.
+  /// Of the seconds, the last, in which nothing moves: a blocking message's hosts get going again.
+  double wait = 0;
+};
+
+class EstimatePrices {
+ public:
+  EstimatePrices(const Program& program, const CostModel& cost);
+
+  /// The rank that stands for a role: the first of those with most neighbouring tiles, and of these
+  /// the last along cp where its work depends on that.
+  [[nodiscard]] int rank_of(int role) const { return first_rank_[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] const ExprContext& context(int role) const { return contexts_[static_cast<std::size_t>(role)]; }
+
+  [[nodiscard]] bool closed(int body, int role);
+  /// The body as one piece of work. A body that is not closed is played with its collectives alone on their wires.
+  [[nodiscard]] const ComputeWork& work(int body, int role);
+  /// A collective of `body`, called by `role`.
+  [[nodiscard]] const Transfer& collective(int body, int task, int role);
+  /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
+  [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
+  /// The same for a message of `bytes`.
+  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking) {
+    return price_message(bytes, role, to, blocking);
+  }
+  /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
+  [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
+  /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
+  [[nodiscard]] bool unlike() const { return unlike_; }
+  /// One kernel, copy or host task outside closed bodies.
+  [[nodiscard]] ComputeWork task(int body, int task, int role);
+
+ private:
+  using Key = std::tuple<int, int, int>;
+  [[nodiscard]] int variant(int body, int role);
+  [[nodiscard]] bool stage_matters(const Body& body) const;
+  [[nodiscard]] std::vector<DeviceId> devices(int group, int rank) const;
+  [[nodiscard]] int neighbours(int rank) const;
+  void sort_roles();
+  void decide_lanes();
+  [[nodiscard]] ComputeWork play(int body, int role);
+  [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
+  [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
+  [[nodiscard]] const std::vector<std::vector<DeviceId>>& instances(int group, int role);
+  [[nodiscard]] double solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group);
+  [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to, bool blocking);
+
+  const Program& p_;
+  const CostModel& cost_;
+  LaneRoutes routes_;
+  int lanes_ = 1, stride_ = 1;
+  bool unlike_ = false;
+  std::vector<int> first_rank_, class_of_role_;
+  std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.
+  std::vector<ExprContext> contexts_;
+  std::vector<signed char> stage_matters_;  ///< By body; -1 not looked at yet.
+  std::map<std::pair<int, int>, bool> closed_;
+  std::map<std::pair<int, int>, ComputeWork> works_;
+  std::map<Key, Transfer> collectives_;
+  /// By operation, group, role, bytes, whether packed and whether direct.
+  std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;
+  std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
+  std::map<std::tuple<int, int, int, int>, Transfer> messages_;
+};
+
+}  // namespace rehearse

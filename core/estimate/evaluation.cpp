@@ -1,0 +1,119 @@
+#include "core/estimate/evaluation.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/estimate/balance.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/price/stage_memory.hpp"
+
+namespace rehearse {
+
+namespace {
+
+struct Stopped {};
+
+StrategySettings with_shares(const SearchProblem& problem, const StrategySettings& settings) {
+  return settings.balance == Balance::none ? settings : balanced(problem.workload, settings, problem.cost, {});
+}
+
+void take_memory(const MemoryReport& report, Bytes most, Evaluation& out) {
+  const StageMemory& tightest = report.tightest();
+  out.needed = tightest.needed;
+  out.capacity = most > Bytes{0} ? std::min(most, tightest.capacity) : tightest.capacity;
+  out.fits = report.fits() && out.needed <= out.capacity;
+}
+
+}  // namespace
+
+int steps_in_period(const StrategySettings& s, const InputSettings& input) {
+  if (input.sample > Bytes{0}) return 4;  // Loaders run ahead: the first steps do not show their pace.
+  if (s.fsdp.enabled || s.offload == Offload::optimizer || s.data_parallel != DataParallelism::replicas) return 2;
+  return s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather ? 2 : 1;
+}
+
+Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settings, Bytes most) {
+  Evaluation out;
+  try {
+    const StrategySettings chosen = with_shares(problem, settings);
+    const Program program = problem.lower(chosen);
+    take_memory(memory_report(program, problem.cluster, MemoryRule{}), most, out);
+    if (!out.fits) return out;
+    const Estimate e = estimate(program, problem.cost, chosen, steps_in_period(chosen, problem.workload.input));
+    out.step_time = e.step_time;
+    out.breakdown = e.breakdown;
+  } catch (const Error& e) {
+    out.fits = false;
+    out.refusal = e.what();
+  } catch (const std::logic_error& e) {
+    out.fits = false;
+    out.defect = true;
+    out.refusal = e.what();
+  }
+  return out;
+}
+
+QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
+    : problem_(problem),
+      most_(most),
+      alone_(problem.workload, problem.cluster, problem.cost, {}, 1),
+      following_(problem.workload, problem.cluster, problem.cost, {}, 2) {}
+
+std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
+  Evaluation out;
+  try {
+    const std::optional<QuickEstimate> e =
+        (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
+    if (!e) return {};
+    out.needed = e->needed;
+    out.capacity = most_ > Bytes{0} ? std::min(most_, e->capacity) : e->capacity;
+    out.fits = e->fits() && out.needed <= out.capacity;
+    out.step_time = e->step_time;
+    out.breakdown = e->breakdown;
+  } catch (const Error& e) {
+    out.refusal = e.what();
+  } catch (const std::logic_error& e) {
+    out.defect = true;
+    out.refusal = e.what();
+  }
+  return out;
+}
+
+std::unique_ptr<QuickEvaluator> QuickEvaluators::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto out = std::move(free_.back());
+      free_.pop_back();
+      return out;
+    }
+  }
+  return std::make_unique<QuickEvaluator>(problem_, most_);
+}
+
+void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend,
+          Evaluation& evaluation, const std::function<bool()>& stop) {
+  try {
+    const StrategySettings chosen = with_shares(problem, settings);
+    const Program program = problem.lower(chosen);
+    RunOptions options;
+    options.steps = steps_in_period(chosen, problem.workload.input);
+    if (stop)
+      options.progress = [&stop](const RunProgress&) {
+        if (stop()) throw Stopped{};
+      };
+    Trace none({});
+    const RunResult run = backends().at(backend).value()->run(program, problem.cluster, problem.cost, options, none);
+    if (!run.breaches.empty())
+      throw Error(ErrorKind::check_failed,
+                  "breaks physics: " + run.breaches.front().rule + ", " + run.breaches.front().detail);
+    evaluation.played = run.step_time;
+    evaluation.played_breakdown = run.ranks.at(static_cast<std::size_t>(run.slowest)).breakdown;
+  } catch (const Stopped&) {  // The plan stays as it was.
+  } catch (const Error& e) {
+    evaluation.fits = false;
+    evaluation.refusal = e.what();
+  }
+}
+
+}  // namespace rehearse

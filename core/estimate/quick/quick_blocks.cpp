@@ -1,0 +1,188 @@
+#include "core/estimate/quick/quick_blocks.hpp"
+
+#include <algorithm>
+
+#include "core/program/body.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Adds calls up as liveness.cpp does along a role.
+class PassWalk {
+ public:
+  /// `times` calls of a body on the compute stream.
+  void compute(const BodyCurve& c, int times) {
+    if (times <= 0) return;
+    look(c, 0);
+    kernels_ = true;
+    Amounts each = c.at_end;
+    subtract(each, c.beside);
+    for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] - out_.leaving[i];
+    out_.leaving = {};
+    if (times == 1) return;
+    for (const int i : {0, times - 2}) look(c, i, each);
+    for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] * (times - 1);
+  }
+
+  void beside(const BodyCurve& c) {
+    look(c, 0);
+    add(now_, c.at_end);
+    add(out_.leaving, c.beside);
+  }
+
+  PassMemory result() {
+    out_.kept = now_;
+    subtract(out_.kept, out_.leaving);
+    out_.kept_in_all = sum(out_.kept);
+    out_.leaving_in_all = sum(out_.leaving);
+    return out_;
+  }
+
+ private:
+  void look(const BodyCurve& c, int before, const Amounts& each = {}) {
+    Amounts here = now_;
+    for (std::size_t i = 0; i < here.size(); ++i) here[i] += c.at_peak[i] + each[i] * before;
+    double& most = kernels_ ? out_.after : out_.until_kernels;
+    if (sum(here) <= most) return;
+    most = sum(here);
+    (kernels_ ? out_.at_after : out_.at_until) = here;
+  }
+
+  PassMemory out_;
+  Amounts now_{};
+  bool kernels_ = false;
+};
+
+}  // namespace
+
+double ChunkPass::offset(int blocks) const {
+  const int before = static_cast<int>(head.size()) - 1;
+  if (blocks <= before) return head[static_cast<std::size_t>(blocks)];
+  if (blocks <= before + layers) return head.back() + (blocks - before) * layer_seconds;
+  return head.back() + layers * layer_seconds +
+         rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
+}
+
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
+    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1) {
+  block_at_ = network.order();
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
+  EstimatePrices prices(program, cost);
+  for (std::size_t r = 0; r < program.roles.size(); ++r)
+    for (const Entry& e : program.roles[r].step) read(program, e, static_cast<int>(r), prices);
+  for (const Block& b : blocks_) complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == b.calls[1];
+}
+
+void QuickBlocks::read(const Program& program, const Entry& e, int role, EstimatePrices& prices) {
+  const Body& body = program.bodies[static_cast<std::size_t>(e.body)];
+  const PassPart part = part_of(body);
+  if (part.kind == PassPart::Kind::call) return;
+  ExprContext at = prices.context(role);
+  at.tables = &program.tables;
+  at.microbatches = program.microbatches;
+  at.layer = e.layer;
+  at.chunk = e.chunk;
+  const BodyCurve curve = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]);
+  if (!curve.later.empty()) complete_ = false;
+  const bool forward = part.kind == PassPart::Kind::pass ? body.phase == Phase::forward
+                                                         : body.name.find("activations") != std::string::npos;
+  BlockMessage& message = messages_[forward ? 0 : 1];
+  if (part.kind == PassPart::Kind::receive) {
+    message.receive = curve;
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
+        message.unpack = prices.collective(e.body, static_cast<int>(v), role);
+    return;
+  }
+  if (part.kind == PassPart::Kind::send) {
+    message.send = curve;
+    message.bytes = Bytes{0};
+    for (const Operand& o : body.graph[static_cast<std::size_t>(part.task)].operands)
+      message.bytes += Bytes{program.local_bytes(
+          program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at)};
+    message.prepare = {};
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (std::holds_alternative<ComputeTask>(body.graph[v].kind))
+        message.prepare.append(prices.task(e.body, static_cast<int>(v), role));
+    return;
+  }
+  Block& block = blocks_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(e.layer)])];
+  if (part.kind == PassPart::Kind::input) {
+    block.input_seconds = prices.work(e.body, role).seconds;
+    block.input_curve = curve;
+    return;
+  }
+  const std::size_t d = forward ? 0 : 1;
+  block.work[d] = prices.work(e.body, role);
+  block.open[d] = !prices.closed(e.body, role);
+  block.curve[d] = curve;
+  ++block.calls[d];
+}
+
+std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind,
+                                                                              int layers) const {
+  std::vector<std::pair<const Block*, int>> out;
+  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
+             last = kind == ChunkKind::last || kind == ChunkKind::whole;
+  for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
+    if (b == layer_ || (b < layer_ ? first : last))
+      out.emplace_back(&blocks_[static_cast<std::size_t>(b)], b == layer_ ? layers : 1);
+  if (!forward) std::reverse(out.begin(), out.end());
+  return out;
+}
+
+PassMemory QuickBlocks::memory_of(bool forward, ChunkKind kind, int layers) const {
+  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
+             last = kind == ChunkKind::last || kind == ChunkKind::whole;
+  const BlockMessage& message = messages_[forward ? 0 : 1];
+  PassWalk walk;
+  if (stages_ && !(forward ? first : last)) walk.beside(message.receive);
+  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+    if (forward && block->input_seconds >= 0) walk.beside(block->input_curve);
+    walk.compute(block->curve[forward ? 0 : 1], times);
+  }
+  if (stages_ && !(forward ? last : first)) walk.beside(message.send);
+  return walk.result();
+}
+
+ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const {
+  ChunkPass out;
+  const std::size_t d = forward ? 0 : 1;
+  out.layers = layers;
+  out.layer_seconds = blocks_[static_cast<std::size_t>(layer_)].work[d].seconds;
+  bool behind = false;
+  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+    if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
+    const bool layer = block == &blocks_[static_cast<std::size_t>(layer_)];
+    for (int i = 0; i < times; ++i) out.work.append(block->work[d]);
+    if (!layer)
+      (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
+    behind |= layer;
+    out.unpacks_in_line |= block->open[d];
+  }
+  out.memory = memory_of(forward, kind, layers);
+  return out;
+}
+
+LayerPasses QuickBlocks::layer() const {
+  const Block& layer = blocks_[static_cast<std::size_t>(layer_)];
+  Amounts kept = layer.curve[0].at_end;
+  subtract(kept, layer.curve[0].beside);
+  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds},
+          Bytes{kept[static_cast<std::size_t>(MemoryCategory::activations)]}, !layer.open[0] && !layer.open[1]};
+}
+
+const ChunkPasses& QuickBlocks::chunks(int layers) {
+  if (chunks_.size() <= static_cast<std::size_t>(layers)) chunks_.resize(static_cast<std::size_t>(layers) + 1);
+  std::unique_ptr<ChunkPasses>& known = chunks_[static_cast<std::size_t>(layers)];
+  if (known) return *known;
+  known = std::make_unique<ChunkPasses>();
+  for (int k = 0; k < kChunkKinds; ++k)
+    for (const bool forward : {true, false})
+      (*known)[static_cast<std::size_t>(k)][forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
+  return *known;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,388 @@
+#include "core/estimate/quick/quick_estimate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/estimate/quick/quick_step.hpp"
+#include "core/strategy/lower.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using Key = std::array<std::int64_t, 16>;
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t h = 0;
+    for (const std::int64_t x : key) h = (h ^ static_cast<std::uint64_t>(x)) * 0x9E3779B97F4A7C15ULL, h ^= h >> 32;
+    return h;
+  }
+};
+
+/// The index of a value among those met so far; most often it is the last one again.
+template <class Value>
+int number_of(std::vector<Value>& known, const Value& value) {
+  for (std::size_t i = known.size(); i-- > 0;)
+    if (known[i] == value) return static_cast<int>(i);
+  known.push_back(value);
+  return static_cast<int>(known.size()) - 1;
+}
+
+std::int64_t bits_of(Bytes b) {
+  std::int64_t out = 0;
+  const double value = b.value();
+  std::memcpy(&out, &value, sizeof out);
+  return out;
+}
+
+/// One kind of layer, as often as may be, with other blocks before and after it, each once.
+bool is_stack(const Network& net) {
+  int layers = 0;
+  for (std::size_t b = 0; b < net.blocks.size(); ++b) {
+    layers += net.blocks[b].is_layer() ? 1 : 0;
+    if (!net.blocks[b].is_layer() && net.repeat[b] != 1) return false;
+  }
+  return layers == 1 && net.sequences && !net.uneven();
+}
+
+Workload with_layers(Workload w, int layers) {
+  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+    if (w.network.blocks[b].is_layer()) w.network.repeat[b] = layers;
+  return w;
+}
+
+bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
+
+}  // namespace
+
+struct QuickEstimator::Impl {
+  Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n)
+      : workload(std::move(base)),
+        training(workload.training),
+        one_layer(with_layers(workload, 1)),
+        two_layers(with_layers(workload, 2)),
+        cluster(c),
+        cost(m),
+        rule(r),
+        steps(n),
+        layers(workload.network.layers()),
+        experts(workload.network.routing() != nullptr),
+        stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} &&
+              c.device_count() % c.node_count() == 0) {}
+
+  Workload workload;
+  TrainingSettings training;
+  Workload one_layer, two_layers;
+  const Cluster& cluster;
+  const CostModel& cost;
+  MemoryRule rule;
+  int steps;
+  int layers;  ///< Of `workload`, which set_layers() changes.
+  const int own_layers = layers;
+  bool experts, stack;
+
+  std::vector<StrategySettings> rests;  ///< Settings that no key spells out.
+  std::vector<TrainingSettings> trainings;
+  std::vector<std::string> schedule_names;
+  std::vector<signed char> schedule_known;         ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
+  std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
+  std::optional<bool> even_node;
+  StrategySettings rest;
+  /// Null where the sibling cannot be lowered.
+  std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;
+  std::unordered_map<Key, std::unique_ptr<QuickMesh>, KeyHash> meshes;
+  QuickStep step;
+
+  QuickEstimate evaluate(const StrategySettings& s);
+  std::optional<QuickEstimate> closed_form(const StrategySettings& s);
+  QuickEstimate lowered(const StrategySettings& s);
+  [[nodiscard]] bool in_closed_form(const StrategySettings& s);
+  [[nodiscard]] bool lies_well(const StrategySettings& s);
+  [[nodiscard]] bool groups_alike(int size, int stride);
+  [[nodiscard]] bool pairs_alike();
+  void check(const StrategySettings& s, int microbatches) const;
+  bool find(const StrategySettings& s, int microbatches, QuickParts& out);
+  void set_layers(int count) {
+    if (count == layers) return;
+    workload = with_layers(std::move(workload), count);
+    layers = count;
+  }
+  int rest_of(const StrategySettings& s);
+  int training_of();
+  QuickBlocks* blocks_of(const StrategySettings& s, int rest_number, int training_number);
+  QuickMesh* mesh_of(const StrategySettings& s, int rest_number, int training_number);
+};
+
+QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
+  const Program program = lower(workload, s, cluster);
+  const Estimate e = estimate(program, cost, s, steps);
+  QuickEstimate out{e.step_time, e.breakdown, e.slowest_role, {}, {}, {}, false};
+  double fullest = -1;
+  for (RoleMemory& memory : rule.peaks(program)) {
+    Bytes capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
+      if (program.role_of_rank[r] == memory.role)
+        capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).memory);
+    const Bytes needed = rule.needed(memory);
+    if (needed / capacity <= fullest) continue;
+    fullest = needed / capacity;
+    out.needed = needed;
+    out.capacity = capacity;
+    out.memory = std::move(memory);
+  }
+  return out;
+}
+
+/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp:
+/// recurrence_holds).
+bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
+  const TrainingSettings& t = workload.training;
+  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||
+      s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every ||
+      s.deferred_head_gradients > 0)
+    return false;
+  if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() ||
+      s.balance != Balance::none || !s.devices.empty())
+    return false;
+  if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed ||
+      (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block)))
+    return false;
+  const std::int64_t chunks = std::int64_t{s.pp} * s.virtual_stages;
+  return layers % chunks == 0 && (s.pp > 1 || s.virtual_stages == 1) && lies_well(s);
+}
+
+/// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes
+/// evenly: those of the sibling, which is made of the first few ranks, then lie as all do.
+bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
+  const int node = cluster.device_count() / cluster.node_count();
+  if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
+  // Experts' groups take in replicas.
+  if (experts && (!divides(node, s.tp * s.cp * s.dp) || !pairs_alike())) return false;
+  bool tp = s.tp == 1, cp = s.cp == 1, all = true;
+  for (const std::string& axis : s.placement) {
+    if (axis == "tp")
+      tp = true;
+    else if (axis == "cp" && (s.cp == 1 || tp))
+      cp = true;
+    else if (axis != "ep")
+      all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
+  }
+  return all && tp && cp && groups_alike(s.tp, 1) && groups_alike(s.cp, s.tp);
+}
+
+/// Whether all GPUs of a node have equal links to one another.
+bool QuickEstimator::Impl::pairs_alike() {
+  if (even_node) return *even_node;
+  constexpr Bytes kSome{16e6};
+  const int node = cluster.device_count() / cluster.node_count();
+  even_node = true;
+  for (int a = 0; a < node; ++a)
+    for (int b = 0; b < node; ++b)
+      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time)
+        even_node = false;
+  return *even_node;
+}
+
+/// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal
+/// links to one another.
+bool QuickEstimator::Impl::groups_alike(int size, int stride) {
+  if (size == 1) return true;
+  for (const auto& [s, t, alike] : groups)
+    if (s == size && t == stride) return alike;
+  constexpr Bytes kSome{16e6};
+  const int span = size * stride, node = std::max(span, cluster.device_count() / cluster.node_count());
+  bool alike = true;
+  std::optional<std::pair<Seconds, Seconds>> first;
+  for (int begin = 0; begin < node; begin += begin % span + 1 == stride ? span - stride + 1 : 1) {
+    std::vector<DeviceId> group;
+    for (int i = 0; i < size; ++i) group.push_back(begin + i * stride);
+    const CollectiveModel& m = cost.collectives();
+    const std::pair here{m.choose(CollectiveOp::all_reduce, kSome, group).time, m.send(kSome, group[0], group[1]).time};
+    if (!first) first = here;
+    alike = alike && here == *first;
+  }
+  groups.emplace_back(size, stride, alike);
+  return alike;
+}
+
+/// What lower() refuses.
+void QuickEstimator::Impl::check(const StrategySettings& s, int microbatches) const {
+  const PlanRequest request{workload, s, microbatches};
+  for (const auto& entry : strategies().entries())
+    if (entry.value->active(request)) entry.value->check(request);
+}
+
+int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
+  rest = s;
+  rest.dp = rest.dp_replicate = rest.dp_shard = rest.tp = rest.pp = rest.cp = rest.ep = rest.etp = rest.virtual_stages =
+      1;
+  rest.microbatch = 1;
+  rest.schedule.clear();
+  rest.sequence_parallel = rest.scatter_gather = false;
+  rest.recompute = Recompute::none;
+  rest.zero_stage = 0;
+  rest.bucket = rest.first_bucket = Bytes{0};
+  rest.overlap = {};
+  return number_of(rests, rest);
+}
+
+int QuickEstimator::Impl::training_of() {
+  TrainingSettings t = workload.training;
+  t.global_batch = 0;
+  t.tokens = 0;
+  return number_of(trainings, t);
+}
+
+QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest_number, int training_number) {
+  const int replicas = experts ? s.dp : 1;
+  const Key key{s.tp,
+                s.cp,
+                s.ep,
+                s.etp,
+                replicas,
+                s.microbatch,
+                static_cast<int>(s.recompute),
+                s.sequence_parallel,
+                s.scatter_gather,
+                s.overlap.tp,
+                rest_number,
+                training_number};
+  const auto [at, fresh] = blocks.try_emplace(key);
+  if (!fresh) return at->second.get();
+  StrategySettings small = s;
+  // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
+  small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() ? 2 : 1;
+  small.virtual_stages = 1;
+  small.schedule = "1f1b";
+  small.dp = small.dp_replicate = replicas;
+  small.dp_shard = 1;
+  small.zero_stage = 0;
+  small.overlap = {};
+  small.overlap.tp = s.overlap.tp;
+  Workload& w = small.pp > 1 ? two_layers : one_layer;
+  w.training = workload.training;
+  w.training.global_batch = s.microbatch * replicas;
+  try {
+    at->second = std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
+  } catch (const Error&) {
+    // Full lowering says why, or copes.
+  }
+  return at->second.get();
+}
+
+QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int rest_number, int training_number) {
+  const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
+  const Key key{s.tp,
+                s.cp,
+                s.ep,
+                s.etp,
+                s.pp,
+                s.dp,
+                s.dp_replicate,
+                s.dp_shard,
+                s.sequence_parallel,
+                s.zero_stage,
+                bits_of(s.bucket),
+                bits_of(s.first_bucket),
+                overlap,
+                rest_number,
+                training_number,
+                layers};
+  const auto [at, fresh] = meshes.try_emplace(key);
+  if (!fresh) return at->second.get();
+  StrategySettings plain = s;
+  plain.microbatch = 1;
+  plain.virtual_stages = 1;
+  plain.schedule = "1f1b";
+  plain.recompute = Recompute::none;
+  plain.scatter_gather = false;
+  plain.overlap.tp = false;
+  plain.overlap.pp = true;
+  const std::int64_t batch = workload.training.global_batch;
+  workload.training.global_batch = s.dp;
+  try {
+    at->second = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule);
+  } catch (const Error&) {
+    // As above.
+  }
+  workload.training.global_batch = batch;
+  return at->second.get();
+}
+
+bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, QuickParts& out) {
+  out.schedule_number = number_of(schedule_names, s.schedule);
+  out.schedule = schedules().at(s.schedule).value.get();
+  out.shape = {s.pp, s.virtual_stages, microbatches};
+  out.schedule->check(out.shape);
+  check(s, microbatches);
+  const auto known = static_cast<std::size_t>(2 * out.schedule_number + (s.virtual_stages > 1 ? 1 : 0));
+  if (schedule_known.size() <= known) schedule_known.resize(known + 2, -1);
+  if (schedule_known[known] < 0)
+    schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
+  if (schedule_known[known] == 0) return false;
+  const int rest_number = rest_of(s), training_number = training_of();
+  out.blocks = blocks_of(s, rest_number, training_number);
+  out.mesh = mesh_of(s, rest_number, training_number);
+  out.layers = layers / (s.pp * s.virtual_stages);
+  out.blocking = !s.overlap.pp;
+  out.steps = steps;
+  out.late_gathers = steps > 1 && s.overlap.param_gather;
+  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() &&
+         (steps == 1 || out.mesh->meets()) && (s.cp == 1 || !out.mesh->unlike());
+}
+
+std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySettings& s) {
+  const std::int64_t per_pass = s.microbatch * s.dp, ranks = std::int64_t{s.dp} * s.cp * s.tp * s.pp;
+  const bool whole = s.dp == s.dp_replicate * s.dp_shard && ranks == cluster.device_count() && per_pass > 0 &&
+                     workload.training.global_batch % per_pass == 0;
+  if (s.dp != s.dp_replicate * s.dp_shard && s.dp_replicate == 1 && s.dp_shard > 0 && s.dp % s.dp_shard == 0) {
+    StrategySettings completed = s;  // As lower() reads it.
+    completed.dp_replicate = s.dp / s.dp_shard;
+    return closed_form(completed);
+  }
+  QuickParts parts;
+  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
+    return {};
+  QuickEstimate out;
+  out.closed_form = true;
+  step.time(parts, out);
+  step.memory(parts, rule, out);
+  return out;
+}
+
+QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
+  if (auto known = closed_form(s)) return *std::move(known);
+  return lowered(s);
+}
+
+QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps)
+    : impl_(std::make_unique<Impl>(std::move(base), cluster, cost, rule, steps)) {}
+QuickEstimator::~QuickEstimator() = default;
+QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
+
+QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const TrainingSettings& training) {
+  impl_->workload.training = training;
+  impl_->set_layers(impl_->own_layers);
+  return impl_->evaluate(strategy);
+}
+
+std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy, int layers) {
+  if (layers > 0 && layers != impl_->own_layers && !impl_->stack) return {};
+  impl_->workload.training = impl_->training;
+  impl_->set_layers(layers > 0 ? layers : impl_->own_layers);
+  return impl_->closed_form(strategy);
+}
+
+QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy) {
+  return (*this)(strategy, impl_->training);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,170 @@
+#include "core/estimate/quick/quick_mesh.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/program/body.hpp"
+#include "core/program/rank_kinds.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// First entry after the last pass.
+int tail_of(const Program& p, const Role& role, std::vector<std::optional<PassPart>>& parts) {
+  auto i = role.step.size();
+  for (; i > 0; --i) {
+    const auto body = static_cast<std::size_t>(role.step[i - 1].body);
+    if (!parts[body]) parts[body] = part_of(p.bodies[body]);
+    if (parts[body]->kind != PassPart::Kind::call) break;
+  }
+  return static_cast<int>(i);
+}
+
+Amounts persistent(const Program& p, const Role& role, ExprContext at) {
+  Amounts out{};
+  for (const Role::Persistent& held : role.persistent) {
+    const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+    if (t.alias_of >= 0 || t.space != MemorySpace::device) continue;
+    at.layer = std::max(held.layer, 0);
+    out[static_cast<std::size_t>(t.category)] += p.local_bytes(t, at);
+  }
+  return out;
+}
+
+bool equal(const Transfer& a, const Transfer& b) {
+  return a.seconds == b.seconds && a.wait == b.wait && a.load.sm_share == b.load.sm_share &&
+         a.load.hbm_share == b.load.hbm_share;
+}
+
+}  // namespace
+
+QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule)
+    : program_(std::move(program)), prices_(program_, cost), parts_(program_.bodies.size()) {
+  find_stages();
+  const RankKinds kinds(program_);
+  for (MeshStage& stage : stages_) {
+    read_stage(stage);
+    read_memory(stage, kinds.first_ranks(stage.role), rule, cluster);
+  }
+  sharing_.assign(meetings_.size(), 0);
+  for (const MeshStage& stage : stages_) {
+    tails_.push_back(&stage.tail);
+    for (const TailOperation& o : stage.tail.operations)
+      if (o.meeting >= 0) ++sharing_[static_cast<std::size_t>(o.meeting)];
+  }
+  const auto all = static_cast<int>(stages_.size());
+  meets_ = all == 1 || std::any_of(sharing_.begin(), sharing_.end(), [all](int n) { return n == all; });
+}
+
+/// Stages between the first and the last hold as much and lie alike, or else each counts by itself.
+void QuickMesh::find_stages() {
+  const int p = static_cast<int>(program_.roles.size());
+  for (int s = 2; s + 1 < p; ++s) alike_ = alike_ && prices_.class_of(s) == prices_.class_of(1);
+  for (int s = 0; s < p; ++s) {
+    if (alike_ && s > 1 && s + 1 < p) continue;
+    stages_.emplace_back();
+    stages_.back().role = s;
+  }
+}
+
+void QuickMesh::read_stage(MeshStage& out) {
+  const Role& role = program_.roles[static_cast<std::size_t>(out.role)];
+  Stage stage;
+  stage.role = out.role;
+  stage.tail = tail_of(program_, role, parts_);
+  std::vector<EventId> calls, needed;
+  std::vector<int> needed_at;
+  int forwards = 0, backwards = 0;
+  for (int i = 0; i < stage.tail; ++i) {
+    const Entry& e = role.step[static_cast<std::size_t>(i)];
+    const Body& body = program_.bodies[static_cast<std::size_t>(e.body)];
+    auto& part = parts_[static_cast<std::size_t>(e.body)];
+    if (!part) part = part_of(body);
+    if (part->kind == PassPart::Kind::pass) {
+      for (std::int32_t w = 0; w < e.wait_count; ++w)
+        if (const Wait& wait = role.waits[static_cast<std::size_t>(e.first_wait + w)]; wait.steps_back > 0) {
+          if (body.phase != Phase::forward) complete_ = false;
+          needed.push_back(wait.event);
+          needed_at.push_back(forwards);
+        }
+      ++(body.phase == Phase::forward ? forwards : backwards);
+    }
+    if (part->kind != PassPart::Kind::call) continue;
+    add_call(e, backwards, out);
+    if (e.record >= 0) calls.push_back(e.record);
+  }
+  out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
+  for (std::size_t n = 0; n < needed.size(); ++n)
+    for (const auto& [event, operation] : out.tail.ends)
+      if (event == needed[n]) {
+        out.needs.push_back({needed_at[n], operation});
+        break;
+      }
+}
+
+/// Reductions that begin together are one call.
+void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
+  const Body& body = program_.bodies[static_cast<std::size_t>(e.body)];
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) continue;
+    const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
+    if (category_of_stream(program_, body.graph[v].stream) != TimeCategory::exposed_dp) complete_ = false;
+    if (out.calls.empty() || out.calls.back().blocks != blocks) out.calls.push_back({blocks, 0, {}});
+    MeshCall& c = out.calls.back();
+    const double all = c.seconds + t.seconds;
+    if (all > 0)
+      c.load = {(c.load.sm_share * c.seconds + t.load.sm_share * t.seconds) / all,
+                (c.load.hbm_share * c.seconds + t.load.hbm_share * t.seconds) / all};
+    c.seconds = all;
+  }
+}
+
+void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule,
+                            const Cluster& cluster) {
+  const Role& role = program_.roles[static_cast<std::size_t>(stage.role)];
+  double most = -1;
+  for (const int rank : ranks) {
+    ExprContext at = program_.mesh.context(rank);
+    at.tables = &program_.tables;
+    const Amounts held = persistent(program_, role, at);
+    if (sum(held) <= most) continue;
+    most = sum(held);
+    stage.held = held;
+    stage.rank = rank;
+  }
+  stage.held[static_cast<std::size_t>(MemoryCategory::workspace)] += rule.workspace.value();
+  stage.held[static_cast<std::size_t>(MemoryCategory::framework)] += rule.framework.value();
+  stage.capacity = cluster.gpu(program_.device_of_rank[static_cast<std::size_t>(stage.rank)]).memory;
+  ExprContext at = program_.mesh.context(stage.rank);
+  at.tables = &program_.tables;
+  std::set<std::pair<int, int>> seen;
+  for (std::size_t i = static_cast<std::size_t>(tail_of(program_, role, parts_)); i < role.step.size(); ++i) {
+    const Entry& e = role.step[i];
+    if (!seen.emplace(e.body, e.bindings).second) continue;
+    at.layer = e.layer;
+    const BodyCurve curve = body_curve(program_, at, program_.bodies[static_cast<std::size_t>(e.body)],
+                                       program_.binding_sets[static_cast<std::size_t>(e.bindings)]);
+    if (!curve.later.empty()) complete_ = false;
+    if (curve.peak <= stage.tail_peak) continue;
+    stage.tail_peak = curve.peak;
+    stage.at_tail_peak = curve.at_peak;
+  }
+}
+
+const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
+  const auto [at, fresh] = messages_.try_emplace({bytes.value(), blocking});
+  if (!fresh) return at->second;
+  MeshMessages& out = at->second;
+  const int p = static_cast<int>(program_.roles.size());
+  for (int s = 0; s < p && p > 1; ++s) {
+    out.forward.push_back(prices_.send(bytes, s, (s + 1) % p, blocking));
+    out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p, blocking));
+  }
+  for (int s = 1; s + 1 < p; ++s)
+    out.even = out.even && equal(out.forward[static_cast<std::size_t>(s)], out.forward[0]) &&
+               equal(out.backward[static_cast<std::size_t>(s)], out.backward[static_cast<std::size_t>(p - 1)]);
+  return out;
+}
+
+}  // namespace rehearse

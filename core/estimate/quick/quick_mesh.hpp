@@ -1,0 +1,86 @@
+#pragma once
+// What only the mesh and the state kept on it decide: buckets, tails, messages between stages, persistent memory. Read
+// off a lowered sibling with the same axes, layers and gradient settings, one microbatch of one sequence, one chunk per
+// stage and nothing recomputed.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/estimate/quick/quick_tail.hpp"
+#include "core/price/memory_rule.hpp"
+#include "core/program/liveness_curve.hpp"
+
+namespace rehearse {
+
+/// Reductions that the last backward sets off once so many of its blocks are done.
+struct MeshCall {
+  int blocks = 0;
+  double seconds = 0;
+  Interference load;
+};
+
+/// The pass that begins after so many blocks of the stage's first forwards waits for an operation of the step before's
+/// tail.
+struct MeshNeed {
+  int blocks = 0;
+  int operation = 0;
+};
+
+/// One stage, or several that are alike.
+struct MeshStage {
+  int role = 0, rank = 0;
+  std::vector<MeshCall> calls;
+  std::vector<MeshNeed> needs;
+  QuickTail tail;
+  Amounts held{};        ///< Persistent storage of the fullest rank, workspace and framework.
+  double tail_peak = 0;  ///< Most that the tail holds beside it.
+  Amounts at_tail_peak{};
+  Bytes capacity;
+};
+
+/// Messages of one size: from each stage to the next, the last one's to the first, and the other way.
+struct MeshMessages {
+  std::vector<Transfer> forward, backward;
+  bool even = true;  ///< All but those between last and first cost the same.
+};
+
+class QuickMesh {
+ public:
+  /// `program` as described above.
+  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule);
+  QuickMesh(const QuickMesh&) = delete;
+  QuickMesh& operator=(const QuickMesh&) = delete;
+
+  /// Whether the reductions and the tail are such as the step's walk can put together.
+  [[nodiscard]] bool complete() const { return complete_; }
+  /// Whether all stages meet in the tail, so that how it ends does not depend on the passes before.
+  [[nodiscard]] bool meets() const { return meets_; }
+  /// Stages that differ: first, middle and last, where those between are alike; otherwise each one.
+  [[nodiscard]] const std::vector<MeshStage>& stages() const { return stages_; }
+  [[nodiscard]] bool alike() const { return alike_; }
+  /// As EstimatePrices::unlike.
+  [[nodiscard]] bool unlike() const { return prices_.unlike(); }
+  [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
+  [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
+  [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
+
+ private:
+  void find_stages();
+  void read_stage(MeshStage& stage);
+  void add_call(const Entry& e, int blocks, MeshStage& stage);
+  void read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule, const Cluster& cluster);
+
+  Program program_;
+  EstimatePrices prices_;
+  std::vector<std::optional<PassPart>> parts_;
+  std::vector<MeshStage> stages_;
+  std::vector<const QuickTail*> tails_;
+  Meetings meetings_;
+  std::vector<int> sharing_;
+  std::map<std::pair<double, bool>, MeshMessages> messages_;
+  bool alike_ = true, complete_ = true, meets_ = false;
+};
+
+}  // namespace rehearse

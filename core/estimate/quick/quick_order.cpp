@@ -1,0 +1,123 @@
+#include "core/estimate/quick/quick_order.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+namespace rehearse {
+
+namespace {
+
+ChunkKind kind_of(int chunk, int chunks) {
+  if (chunks == 1) return ChunkKind::whole;
+  if (chunk == 0) return ChunkKind::first;
+  return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
+}
+
+bool is_whole(const Slot& s) {
+  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired;
+}
+
+/// Whether each chunk's successor is on the next stage.
+bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
+  for (int c = 0; c < shape.stages * shape.virtual_stages; ++c)
+    if (schedule.stage_of(c, shape) != c % shape.stages) return false;
+  return schedule.copies() == 1 && (shape.stages > 1 || shape.virtual_stages == 1);
+}
+
+/// Passes of one stage with the flags of a chunk's first forward and last backward.
+std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape) {
+  const int chunks = shape.stages * shape.virtual_stages;
+  const auto number = [&](int direction, int chunk, int microbatch) {
+    return (direction * chunks + chunk) * shape.microbatches + microbatch;
+  };
+  std::vector<Visit> out;
+  std::vector<int> last(static_cast<std::size_t>(chunks), -1);
+  std::vector<char> begun(static_cast<std::size_t>(chunks), 0);
+  for (const Slot& s : order) {
+    Visit v;
+    v.stage = static_cast<unsigned short>(stage);
+    v.chunk = static_cast<unsigned short>(s.chunk);
+    v.kind = static_cast<unsigned char>(kind_of(s.chunk, chunks));
+    const bool forward = s.pass == Pass::forward;
+    v.direction = forward ? 0 : 1;
+    const int next = forward ? s.chunk + 1 : s.chunk - 1;
+    if (forward ? s.chunk > 0 : s.chunk + 1 < chunks) v.in = number(v.direction, s.chunk, s.microbatch);
+    if (next >= 0 && next < chunks) v.out = number(v.direction, next, s.microbatch);
+    const auto c = static_cast<std::size_t>(s.chunk);
+    if (forward && begun[c] == 0) v.flags = Visit::kFirstForward;
+    if (forward)
+      begun[c] = 1;
+    else
+      last[c] = static_cast<int>(out.size());
+    out.push_back(v);
+  }
+  for (const int i : last)
+    if (i >= 0) out[static_cast<std::size_t>(i)].flags |= Visit::kLastBackward;
+  return out;
+}
+
+}  // namespace
+
+QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
+  QuickOrder out;
+  out.whole = goes_round(schedule, shape);
+  out.messages = 2 * shape.stages * shape.virtual_stages * shape.microbatches;
+  std::vector<std::vector<Visit>> stages;
+  std::size_t left = 0;
+  for (int s = 0; s < shape.stages; ++s) {
+    const std::vector<Slot> order = schedule.order(s, shape);
+    out.whole = out.whole && std::all_of(order.begin(), order.end(), is_whole);
+    if (!out.whole) return out;
+    stages.push_back(visits_of(order, s, shape));
+    left += order.size();
+  }
+  std::vector<char> sent(static_cast<std::size_t>(out.messages), 0);
+  std::vector<std::size_t> next(stages.size(), 0);
+  out.visits.reserve(left);
+  // Sweep by sweep: passes of one sweep do not wait for one another, so that a processor works at several of them at
+  // once.
+  while (out.visits.size() < left) {
+    const std::size_t before = out.visits.size();
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      if (next[s] == stages[s].size()) continue;
+      const Visit& v = stages[s][next[s]];
+      if (v.in >= 0 && sent[static_cast<std::size_t>(v.in)] == 0) continue;
+      out.visits.push_back(v);
+      ++next[s];
+    }
+    for (std::size_t i = before; i < out.visits.size(); ++i)
+      if (const int message = out.visits[i].out; message >= 0) sent[static_cast<std::size_t>(message)] = 1;
+    if (out.visits.size() == before) throw std::logic_error("the schedule waits for itself");
+  }
+  return out;
+}
+
+std::vector<FullMoment> full_moments(const Schedule& schedule, const PipelineShape& shape, int stage) {
+  const int chunks = shape.stages * shape.virtual_stages;
+  std::map<std::array<int, 3>, std::vector<FullMoment>> by_pass;
+  std::array<int, kChunkKinds> alive{};
+  signed char before = -1;
+  const auto outdone = [](const FullMoment& a, const FullMoment& b) {
+    for (std::size_t k = 0; k < a.alive.size(); ++k)
+      if (a.alive[k] > b.alive[k]) return false;
+    return true;
+  };
+  for (const Slot& s : schedule.order(stage, shape)) {
+    const auto kind = static_cast<unsigned char>(kind_of(s.chunk, chunks));
+    const unsigned char direction = s.pass == Pass::forward ? 0 : 1;
+    const FullMoment here{direction, kind, before, alive};
+    std::vector<FullMoment>& known = by_pass[{direction, kind, before}];
+    if (std::none_of(known.begin(), known.end(), [&](const FullMoment& k) { return outdone(here, k); })) {
+      std::erase_if(known, [&](const FullMoment& k) { return outdone(k, here); });
+      known.push_back(here);
+    }
+    alive[kind] += direction == 0 ? 1 : -1;
+    before = static_cast<signed char>(2 * kind + direction);
+  }
+  std::vector<FullMoment> out;
+  for (const auto& [pass, moments] : by_pass) out.insert(out.end(), moments.begin(), moments.end());
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,42 @@
+#pragma once
+// What a schedule's order of passes says before any price is known: which pass comes after which, and when most is
+// alive.
+
+#include <array>
+#include <vector>
+
+#include "core/estimate/quick/quick_blocks.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace rehearse {
+
+/// One pass in an order in which all stages' passes can be worked out one after the other.
+struct Visit {
+  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2 };
+  int in = -1, out = -1;  ///< Message it needs and message it makes; -1 for none.
+  unsigned short stage = 0, chunk = 0;
+  unsigned char direction = 0;  ///< 0 forward, 1 backward.
+  unsigned char kind = 0;       ///< ChunkKind.
+  unsigned char flags = 0;
+};
+
+struct QuickOrder {
+  bool whole = true;  ///< Whole passes of one copy of each chunk, handed from each stage to the next.
+  std::vector<Visit> visits;
+  int messages = 0;
+};
+
+[[nodiscard]] QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape);
+
+/// A moment before a pass at which as much may be alive as at any.
+struct FullMoment {
+  unsigned char direction = 0, kind = 0;  ///< Of the pass that begins.
+  /// 2 * kind + direction of the pass before, whose message may still be here; -1 for none.
+  signed char before = -1;
+  std::array<int, kChunkKinds> alive{};  ///< Forwards whose backward is not done, by ChunkKind.
+};
+
+/// Those of `stage` that no other outdoes.
+[[nodiscard]] std::vector<FullMoment> full_moments(const Schedule& schedule, const PipelineShape& shape, int stage);
+
+}  // namespace rehearse

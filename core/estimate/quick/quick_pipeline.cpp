@@ -1,0 +1,196 @@
+#include "core/estimate/quick/quick_pipeline.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+/// The compute stream idles until `until`; of the gap at most `moving` counts as `exposed`.
+inline void idle(QuickLane& lane, double until, double moving, double& exposed) {
+  const double gap = until - lane.free;
+  if (gap <= 0) return;
+  exposed += std::min(std::max(moving, 0.0), gap);
+  lane.free = until;
+}
+
+/// `seconds` of kernels, slowed by what runs beside; `slowed` more are lost already.
+inline void compute(QuickLane& lane, double seconds, double slowed) {
+  const double begin = lane.free;
+  if (lane.sent_end > begin) slowed += std::min(lane.sent_end - begin, seconds) * lane.sent_lost;
+  if (lane.dp_free > begin) slowed += std::min((lane.dp_free - begin) * lane.dp_lost, seconds * lane.dp_stretch);
+  lane.slowed += slowed;
+  lane.free = begin + seconds + slowed;
+}
+
+}  // namespace
+
+int QuickPipeline::kind_of_stage(int stage) const {
+  if (!costs_->mesh->alike()) return stage;
+  if (stage == 0) return 0;
+  return stage + 1 == stages_ ? static_cast<int>(costs_->mesh->stages().size()) - 1 : 1;
+}
+
+/// Which of its stage's chunks the pass is of; fewer chunks have the last of all.
+int QuickPipeline::chunk_of(const Visit& v) const {
+  const int chunk = v.chunk / stages_;
+  return chunk + 1 == chunks_ ? costs_->virtual_stages - 1 : chunk;
+}
+
+/// From `stage` to the next or, backward, to the one before; a shorter pipeline has the ends of the full one.
+const Transfer& QuickPipeline::message(int direction, int stage) const {
+  const MeshMessages& messages = *costs_->messages[static_cast<std::size_t>(direction)];
+  const auto& all = direction == 0 ? messages.forward : messages.backward;
+  const int full = static_cast<int>(all.size());
+  const bool end = direction == 0 ? stage + 1 == stages_ : stage == 0;
+  if (stages_ < full && end) stage = direction == 0 ? full - 1 : 0;
+  return all[static_cast<std::size_t>(stage)];
+}
+
+/// Blocking messages, slices to be gathered and copies of input.
+void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const {
+  idle(lane, lane.held, lane.held - lane.free, lane.exposed_pp);
+  if (v.in >= 0) {
+    const bool in_line = pass.unpack > 0 && pass.pass->unpacks_in_line;
+    const double unpacked = in_line ? std::max(arrived, lane.free - lane.trailing) + pass.unpack : 0.0;
+    idle(lane, arrived, channels_[2U * v.stage + v.direction].needs, lane.exposed_pp);
+    idle(lane, unpacked, pass.unpack, lane.exposed_tp);
+  }
+  for (const InputCopy& copy : pass.pass->inputs) {
+    lane.input_done += copy.seconds;
+    idle(lane, lane.input_done - copy.offset, copy.seconds, lane.exposed_copy);
+  }
+}
+
+/// What the step before's tail still does for this chunk's parameters.
+void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
+  if (before_->empty()) return;
+  const int kind = kind_of_stage(v.stage), chunk = chunk_of(v);
+  const int all = pass.blocks(),
+            extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
+  const int base = chunk * costs_->layers + extra;
+  for (const MeshNeed& need : costs_->mesh->stages()[static_cast<std::size_t>(kind)].needs) {
+    if (need.blocks < base || need.blocks >= base + all) continue;
+    const double until = (*before_)[static_cast<std::size_t>(kind)][static_cast<std::size_t>(need.operation)] -
+                         pass.offset(need.blocks - base);
+    idle(lane, until, until - lane.free, lane.exposed_dp);
+  }
+}
+
+/// The pass after which a chunk's gradients are final, with the reductions it sets off.
+void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const {
+  const ChunkPass& p = *pass.pass;
+  const int later = costs_->virtual_stages - 1 - chunk_of(v);
+  const bool behind = v.stage + 1 == stages_ && later > 0;
+  const int extra =
+      behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
+  const int base = later * costs_->layers + extra;
+  double done = 0, lost = 0;
+  const Interference* load = nullptr;
+  const std::vector<MeshCall>& calls = costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls;
+  auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
+  for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
+    const MeshCall& call = *at;
+    const double offset = p.offset(call.blocks - base);
+    compute(lane, offset - done, 0);
+    done = offset;
+    lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
+    if (load == nullptr || load->sm_share != call.load.sm_share || load->hbm_share != call.load.hbm_share)
+      lost = 1 - overlap_rate(p.work.sm_sensitivity, p.work.hbm_sensitivity, call.load);
+    lane.dp_lost = lost;
+    lane.dp_stretch = lost / (1 - lost);
+    load = &call.load;
+  }
+  if (load != nullptr) lane.dp_load = *load;
+  compute(lane, pass.seconds - done, 0);
+}
+
+void QuickPipeline::set_channels() {
+  for (int d = 0; d < 2; ++d) {
+    const ComputeWork& work =
+        costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
+    const Transfer* last = nullptr;
+    double lost = 0;
+    for (int s = 0; s < stages_; ++s) {
+      const Transfer& t = message(d, s);
+      if (last == nullptr || t.load.sm_share != last->load.sm_share || t.load.hbm_share != last->load.hbm_share)
+        lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
+      last = &t;
+      const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
+      Channel& from = channels_[static_cast<std::size_t>(2 * s + d)];
+      Channel& there = channels_[static_cast<std::size_t>(2 * to + d)];
+      from.sends = t.seconds;
+      from.sends_lost = lost;
+      there.needs = t.seconds;
+      there.waits = t.wait;
+      there.needs_lost = lost;
+    }
+  }
+}
+
+void QuickPipeline::play_all(const QuickOrder& order) {
+  const QuickCosts& costs = *costs_;
+  double* const arrival = arrival_.data();
+  QuickLane* const lanes = lanes_.data();
+  Channel* const channels = channels_.data();
+  for (const Visit& v : order.visits) {
+    QuickLane& lane = lanes[v.stage];
+    Channel& channel = channels[2U * v.stage + v.direction];
+    const QuickCosts::Pass& pass = costs.passes[2U * v.kind + v.direction];
+    double slowed = 0;
+    const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
+    if (v.in >= 0) {
+      // What of the message ran beside this stage's kernels, not while it waited.
+      const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
+      if (beside > 0) slowed = beside * channel.needs_lost;
+    }
+    if (pass.plain && !costs.blocking)
+      idle(lane, arrived, channel.needs, lane.exposed_pp);
+    else
+      wait_long(v, pass, arrived, lane);
+    if (v.flags == 0) {
+      compute(lane, pass.seconds, slowed);
+    } else {
+      lane.slowed += slowed;
+      lane.free += slowed;
+      if ((v.flags & Visit::kFirstForward) != 0) first_forward(v, *pass.pass, lane);
+      if ((v.flags & Visit::kLastBackward) != 0)
+        last_backward(v, pass, lane);
+      else
+        compute(lane, pass.seconds, 0);
+    }
+    if (!pass.plain) {
+      const ComputeWork& work = pass.pass->work;
+      lane.trailing = work.trailing < work.seconds ? work.trailing + pass.prepare : lane.trailing + pass.seconds;
+    }
+    if (v.out < 0) continue;
+    channel.free = std::max(lane.free, channel.free) + channel.sends;
+    lane.sent_end = channel.free;
+    lane.sent_lost = channel.sends_lost;
+    if (costs.blocking) lane.held = channel.free;
+    arrival[v.out] = channel.free + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
+  }
+}
+
+void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs,
+                         const TailEnds& before, std::vector<QuickLane>& lanes) {
+  costs_ = &costs;
+  before_ = &before;
+  const int stages = stages_ = shape.stages;
+  chunks_ = shape.virtual_stages;
+  lanes_.resize(static_cast<std::size_t>(stages));
+  for (int s = 0; s < stages; ++s)
+    lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
+  channels_.assign(2 * static_cast<std::size_t>(stages), {});
+  if (stages > 1) set_channels();
+  if (arrival_.size() < static_cast<std::size_t>(order.messages))
+    arrival_.resize(static_cast<std::size_t>(order.messages));
+  play_all(order);
+  for (int s = 0; s < stages; ++s) {
+    const int kind = kind_of_stage(s);
+    if (s <= 1 || s + 1 == stages || kind == s)
+      lanes[static_cast<std::size_t>(kind)] = lanes_[static_cast<std::size_t>(s)];
+  }
+}
+
+}  // namespace rehearse

@@ -1,0 +1,79 @@
+#pragma once
+// The schedule's recurrence of estimate_pipeline over a known order of passes: a few additions and comparisons per
+// pass. What messages cost the kernels beside them is booked with the pass that sends one and the pass that needs one.
+
+#include <array>
+#include <vector>
+
+#include "core/estimate/quick/quick_mesh.hpp"
+#include "core/estimate/quick/quick_order.hpp"
+
+namespace rehearse {
+
+/// One stage's clock and books, in seconds.
+struct QuickLane {
+  double free = 0;        ///< End of the last kernel.
+  double sent_end = 0;    ///< End of the last message sent ...
+  double sent_lost = 0;   ///< ... beside which kernels lose this share of their rate.
+  double dp_free = 0;     ///< End of the last reduction or gather ...
+  double dp_lost = 0;     ///< ... likewise ...
+  double dp_stretch = 0;  ///< ... and the time they take longer by where it lasts, lost / (1 - lost).
+  double slowed = 0, exposed_pp = 0;
+  double held = 0;  ///< No kernel starts before: a blocking message is still leaving.
+  double input_done = 0;
+  double trailing = 0;  ///< Seconds before `free` in which no collective of the work's own ran.
+  double exposed_tp = 0, exposed_dp = 0, exposed_copy = 0;
+  Interference dp_load;
+};
+
+/// What one scenario's passes cost.
+struct QuickCosts {
+  struct Pass {
+    const ChunkPass* pass = nullptr;
+    double seconds = 0;  ///< With the preparation of its message.
+    double prepare = 0;
+    double unpack = 0;
+    bool plain = true;  ///< No inputs, nothing to unpack.
+  };
+  std::array<Pass, 2 * kChunkKinds> passes;       ///< 2 * kind + direction.
+  std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
+  const QuickMesh* mesh = nullptr;
+  int virtual_stages = 1, layers = 0;
+  bool blocking = false;
+};
+
+/// By kind of stage of the mesh: what of the step before is still to come, in the ends of its tail's operations.
+using TailEnds = std::vector<std::vector<double>>;
+
+class QuickPipeline {
+ public:
+  /// Plays `order`, which is of `shape`, from `lanes`, one per kind of stage, to the end of every stage's last pass.
+  /// Where stages are fewer than those of the mesh, or chunks than `virtual_stages`, the middle is shorter. `before`
+  /// may be empty.
+  void play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
+            std::vector<QuickLane>& lanes);
+
+ private:
+  void play_all(const QuickOrder& order);
+  void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
+  void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
+  void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
+  [[nodiscard]] int kind_of_stage(int stage) const;
+  [[nodiscard]] int chunk_of(const Visit& v) const;
+  [[nodiscard]] const Transfer& message(int direction, int stage) const;
+  void set_channels();
+
+  const QuickCosts* costs_ = nullptr;
+  const TailEnds* before_ = nullptr;
+  int stages_ = 1, chunks_ = 1;
+  std::vector<QuickLane> lanes_;
+  std::vector<double> arrival_;
+  /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that
+  /// kernels beside them lose.
+  struct Channel {
+    double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
+  };
+  std::vector<Channel> channels_;  ///< 2 * stage + direction.
+};
+
+}  // namespace rehearse

@@ -1,0 +1,290 @@
+#include "core/estimate/quick/quick_step.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+/// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than
+/// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
+/// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
+/// several chunks more than two from one and two.
+constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
+int far_rounds(const PipelineShape& shape) { return shape.virtual_stages > 1 ? 2 : 3; }
+
+std::uint64_t key_of(int schedule, const PipelineShape& shape) {
+  return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 +
+          static_cast<std::uint64_t>(shape.virtual_stages))
+             << 28 |
+         static_cast<std::uint64_t>(shape.microbatches);
+}
+
+void go_on(const QuickLane& near, QuickLane& far, double k) {
+  const double shift = k * (far.free - near.free);
+  far.free += shift;
+  far.held += far.held > 0 ? k * (far.held - near.held) : 0.0;
+  far.input_done += k * (far.input_done - near.input_done);
+  far.dp_free += far.dp_free > 0 ? k * (far.dp_free - near.dp_free) : 0.0;
+  const auto grow = [k](double from, double& to) { to = std::max(to, to + k * (to - from)); };
+  grow(near.slowed, far.slowed);
+  grow(near.exposed_tp, far.exposed_tp);
+  grow(near.exposed_dp, far.exposed_dp);
+  grow(near.exposed_pp, far.exposed_pp);
+  grow(near.exposed_copy, far.exposed_copy);
+}
+
+/// `far` moved on by `k` times its distance from `near`.
+void go_on(const std::vector<QuickLane>& near, std::vector<QuickLane>& far, double k) {
+  for (std::size_t s = 0; s < far.size(); ++s) go_on(near[s], far[s], k);
+}
+
+void reset(StageLane& lane) {
+  std::vector<Busy> traffic = std::move(lane.traffic);
+  traffic.clear();
+  lane = {};
+  lane.traffic = std::move(traffic);
+}
+
+}  // namespace
+
+const QuickOrder& QuickStep::order(const QuickParts& parts, const PipelineShape& shape) {
+  const auto [at, fresh] = orders_.try_emplace(key_of(parts.schedule_number, shape));
+  if (fresh) at->second = make_order(*parts.schedule, shape);
+  return at->second;
+}
+
+const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
+  PipelineShape shape = parts.shape;
+  // Where no more is ever alive with more microbatches, a few rounds show every moment.
+  PipelineShape few = shape;
+  few.microbatches = std::min(shape.microbatches, 3 * shape.stages);
+  if (parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, shape)) shape = few;
+  // Stages that are alike are three; the others are known by their number.
+  const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
+  const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape));
+  if (fresh)
+    for (const MeshStage& stage : parts.mesh->stages())
+      at->second.push_back(full_moments(*parts.schedule, shape, stage.role));
+  return at->second;
+}
+
+void QuickStep::set_costs(const QuickParts& parts) {
+  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  costs_.mesh = parts.mesh;
+  costs_.virtual_stages = parts.shape.virtual_stages;
+  costs_.layers = parts.layers;
+  costs_.blocking = parts.blocking;
+  const bool sends = parts.shape.stages > 1;
+  const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
+  if (sends) {
+    costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking),
+                       &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
+  }
+  for (std::size_t k = 0; k < chunks.size(); ++k)
+    for (std::size_t d = 0; d < 2; ++d) {
+      QuickCosts::Pass& out = costs_.passes[2 * k + d];
+      out = {};
+      out.pass = &chunks[k][d];
+      const auto kind = static_cast<ChunkKind>(k);
+      const bool ends = kind == ChunkKind::whole || kind == (d == 0 ? ChunkKind::last : ChunkKind::first);
+      if (sends && !ends) out.prepare = messages[d]->prepare.seconds;
+      if (sends) out.unpack = messages[d]->unpack.seconds;
+      out.seconds = out.pass->work.seconds + out.prepare;
+      out.plain = out.pass->inputs.empty() && out.unpack <= 0;
+    }
+}
+
+/// More microbatches than a few rounds of the pipeline are extrapolated.
+void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
+  const int p = shape.stages, v = shape.virtual_stages, m = shape.microbatches;
+  const auto play = [&](int microbatches, std::vector<QuickLane>& on) {
+    const PipelineShape part{p, v, microbatches};
+    pipeline_.play(order(parts, part), part, costs_, before_, on);
+  };
+  const int far = far_rounds(shape) * p, near = far - p;
+  if (m <= far) return play(m, lanes);
+  rounds_ = lanes;
+  play(near, rounds_);
+  play(far, lanes);
+  go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
+}
+
+/// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones
+/// are, the more of its gathers they wait for.
+void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
+  const int v = shape.virtual_stages;
+  if (v < kManyChunks || parts.late_gathers) return play_rounds(parts, shape, lanes);
+  chunks_ = lanes;
+  play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
+  play_rounds(parts, {shape.stages, kMoreChunks, shape.microbatches}, lanes);
+  go_on(chunks_, lanes, static_cast<double>(v - kMoreChunks) / (kMoreChunks - kFewChunks));
+}
+
+/// More stages, alike but for the ends, with as many microbatches per stage likewise.
+void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
+  const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
+  const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
+  const auto part = [&](int stages) {
+    return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)};
+  };
+  if (p <= kLong || !alike || std::int64_t{m} * kShort % p != 0 || std::int64_t{m} * kLong % p != 0)
+    return play_chunks(parts, parts.shape, lanes);
+  stages_ = lanes;
+  play_chunks(parts, part(kShort), stages_);
+  play_chunks(parts, part(kLong), lanes);
+  go_on(stages_, lanes, static_cast<double>(p - kLong) / (kLong - kShort));
+}
+
+/// The tails from where `lanes_` stand.
+void QuickStep::walk(const QuickParts& parts) {
+  const std::size_t n = parts.mesh->stages().size();
+  for (std::size_t k = 0; k < n; ++k) {
+    TailState& t = tails_[k];
+    const QuickLane& from = lanes_[k];
+    reset(t.lane);
+    t.lane.free = from.free;
+    t.lane.held = from.held;
+    t.lane.waits[TimeCategory::overlap_slowdown] = Seconds{from.slowed};
+    t.lane.waits[TimeCategory::exposed_tp] = Seconds{from.exposed_tp};
+    t.lane.waits[TimeCategory::exposed_dp] = Seconds{from.exposed_dp};
+    t.lane.waits[TimeCategory::exposed_pp] = Seconds{from.exposed_pp};
+    t.lane.waits[TimeCategory::exposed_copy] = Seconds{from.exposed_copy};
+    t.calls_end = from.dp_free;
+    t.lane.add({from.free, from.dp_free, from.dp_load, TimeCategory::exposed_dp});
+  }
+  walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
+}
+
+/// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before
+/// does not matter.
+void QuickStep::start(const QuickParts& parts) {
+  const std::size_t n = parts.mesh->stages().size();
+  tails_.resize(n);
+  lanes_.assign(n, {});
+  before_.clear();
+  if (parts.steps == 1) return;
+  walk(parts);
+  for (std::size_t k = 0; k < n; ++k) {
+    before_.push_back(tails_[k].ends);
+    const auto dp = static_cast<std::size_t>(parts.mesh->stages()[k].tail.dp);
+    lanes_[k].free = tails_[k].lane.free;
+    lanes_[k].dp_free = tails_[k].streams[dp];
+  }
+}
+
+void QuickStep::time(const QuickParts& parts, QuickEstimate& out) {
+  set_costs(parts);
+  start(parts);
+  double before = 0;
+  if (parts.steps > 1)
+    for (const TailState& t : tails_) before = std::max(before, t.end());
+  play(parts, lanes_);
+  walk(parts);
+  double end = 0;
+  for (const TailState& t : tails_) end = std::max(end, t.end());
+  out.step_time = Seconds{end - before};
+  out.layer = parts.blocks->layer();
+  choose_slowest(parts, out);
+}
+
+Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
+  const PipelineShape& shape = parts.shape;
+  const int stage = parts.mesh->stages()[kind].role, v = shape.virtual_stages;
+  std::array<int, kChunkKinds> count{};
+  if (shape.stages * v == 1) {
+    count[static_cast<std::size_t>(ChunkKind::whole)] = 1;
+  } else {
+    const int first = stage == 0 ? 1 : 0, last = stage + 1 == shape.stages ? 1 : 0;
+    count = {first, v - first - last, last, 0};
+  }
+  Breakdown out;
+  for (std::size_t k = 0; k < count.size(); ++k)
+    for (std::size_t d = 0; d < 2 && count[k] > 0; ++d) {
+      Breakdown pass = costs_.passes[2 * k + d].pass->work.breakdown;
+      if (costs_.passes[2 * k + d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
+      pass *= static_cast<double>(count[k]) * shape.microbatches;
+      out += pass;
+    }
+  out += parts.mesh->stages()[kind].tail.kernels;
+  return out;
+}
+
+void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
+  double latest = -1;
+  for (std::size_t k = 0; k < tails_.size(); ++k) {
+    const double end = tails_[k].end();
+    tails_[k].lane.wait_beside(end, TimeCategory::exposed_tp, TimeCategory::exposed_dp);
+    if (k > 0 && end < latest * (1 - 1e-12)) continue;
+    Breakdown b = kernels(parts, k);
+    b += tails_[k].lane.waits;
+    Seconds& bubble = b[TimeCategory::bubble];
+    bubble = max(Seconds{0}, bubble + out.step_time - b.total());
+    b *= out.step_time / b.total();
+    if (k == 0 || end > latest * (1 + 1e-12) || bubble < out.breakdown[TimeCategory::bubble]) {
+      out.breakdown = b;
+      out.slowest_stage = parts.mesh->stages()[k].role;
+    }
+    latest = std::max(latest, end);
+  }
+}
+
+void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
+  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  const Moments& moments = this->moments(parts);
+  double most = -1;
+  const FullMoment* fullest = nullptr;
+  std::size_t at = 0;
+  const auto pass = [&](int kind, int direction) -> const PassMemory& {
+    return chunks[static_cast<std::size_t>(kind)][static_cast<std::size_t>(direction)].memory;
+  };
+  const auto leaving = [&](const FullMoment& m) -> const PassMemory* {
+    return m.before < 0 ? nullptr : &pass(m.before / 2, m.before % 2);
+  };
+  for (std::size_t k = 0; k < moments.size(); ++k) {
+    const MeshStage& stage = parts.mesh->stages()[k];
+    const double held = sum(stage.held);
+    if (held + stage.tail_peak > most) {
+      most = held + stage.tail_peak;
+      fullest = nullptr;
+      at = k;
+    }
+    for (const FullMoment& m : moments[k]) {
+      double alive = held;
+      for (int c = 0; c < kChunkKinds; ++c) alive += m.alive[static_cast<std::size_t>(c)] * pass(c, 0).kept_in_all;
+      const PassMemory* gone = leaving(m);
+      const PassMemory& p = pass(m.kind, m.direction);
+      const double here = alive + std::max(p.until_kernels + (gone != nullptr ? gone->leaving_in_all : 0.0), p.after);
+      if (here <= most) continue;
+      most = here;
+      fullest = &m;
+      at = k;
+    }
+  }
+  const MeshStage& stage = parts.mesh->stages()[at];
+  Amounts total = stage.held;
+  if (fullest == nullptr) {
+    add(total, stage.at_tail_peak);
+  } else {
+    for (int c = 0; c < kChunkKinds; ++c)
+      for (std::size_t i = 0; i < total.size(); ++i)
+        total[i] += fullest->alive[static_cast<std::size_t>(c)] * pass(c, 0).kept[i];
+    const PassMemory* gone = leaving(*fullest);
+    const PassMemory& p = pass(fullest->kind, fullest->direction);
+    const bool early = p.until_kernels + (gone != nullptr ? gone->leaving_in_all : 0.0) > p.after;
+    add(total, early ? p.at_until : p.at_after);
+    if (early && gone != nullptr) add(total, gone->leaving);
+  }
+  out.memory.role = stage.role;
+  out.memory.rank = stage.rank;
+  out.memory.peak = Bytes{0};
+  for (std::size_t i = 0; i < total.size(); ++i) {
+    out.memory.by_category[i] = Bytes{total[i]};
+    out.memory.peak += Bytes{total[i]};
+  }
+  out.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] = out.memory.peak;
+  out.needed = rule.needed(out.memory);
+  out.capacity = stage.capacity;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,60 @@
+#pragma once
+// One scenario's step and its fullest moment, from the tables.
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/estimate/quick/quick_blocks.hpp"
+#include "core/estimate/quick/quick_estimate.hpp"
+#include "core/estimate/quick/quick_mesh.hpp"
+#include "core/estimate/quick/quick_pipeline.hpp"
+
+namespace rehearse {
+
+/// What a scenario is put together from.
+struct QuickParts {
+  QuickBlocks* blocks = nullptr;
+  QuickMesh* mesh = nullptr;
+  const Schedule* schedule = nullptr;
+  int schedule_number = 0;  ///< Its own, for the tables of orders.
+  PipelineShape shape;
+  int layers = 0;  ///< Per chunk.
+  bool blocking = false;
+  int steps = 1;
+  bool late_gathers = false;  ///< Passes wait for parameters that the step before has updated.
+};
+
+class QuickStep {
+ public:
+  /// Fills in step time, breakdown and slowest stage.
+  void time(const QuickParts& parts, QuickEstimate& out);
+  /// Fills in memory, needed and capacity.
+  void memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
+
+ private:
+  using Moments = std::vector<std::vector<FullMoment>>;  ///< By kind of stage.
+  const QuickOrder& order(const QuickParts& parts, const PipelineShape& shape);
+  const Moments& moments(const QuickParts& parts);
+  void set_costs(const QuickParts& parts);
+  void start(const QuickParts& parts);
+  void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
+  void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
+  void play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
+  void walk(const QuickParts& parts);
+  [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind) const;
+  void choose_slowest(const QuickParts& parts, QuickEstimate& out);
+
+  std::unordered_map<std::uint64_t, QuickOrder> orders_;
+  std::unordered_map<std::uint64_t, Moments> moments_;
+  QuickPipeline pipeline_;
+  QuickCosts costs_;
+  std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
+  std::vector<TailMeeting> meetings_;
+  TailEnds before_;
+  /// The last three from the shorter of two that are extrapolated.
+  std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+// Mixtral and Qwen3-MoE: the Llama layer with k of E experts in place of the MLP (Jiang et al. 2024; Yang et al. 2025).
+
+#include <nlohmann/json.hpp>
+
+#include "core/config/object_reader.hpp"
+#include "core/model/architecture.hpp"
+#include "core/model/families/decoder.hpp"
+#include "core/model/families/llama_keys.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr IntegerRange kMixtralExperts{1, 1 << 16};
+constexpr NumberRange kMixtralCoefficient{0.0, 1e3};
+
+TransformerConfig read_mixtral(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  bound_by_window(c, in);
+  Routing& r = c.experts.routing;
+  r.experts = in.integer("num_local_experts", kMixtralExperts, 8);
+  r.top_k = in.integer("num_experts_per_tok", kMixtralExperts, 2);
+  r.aux_loss = in.number("router_aux_loss_coef", kMixtralCoefficient, 0.001);
+  c.experts.ffn = c.ffn;
+  return c;
+}
+
+/// Every layer routes: neither a sparse step nor layers left out.
+void require_experts_everywhere(ObjectReader& in) {
+  if (in.integer("decoder_sparse_step", {0, kMaxLayers}, 1) != 1)
+    in.fail("decoder_sparse_step", "only some layers have experts",
+            "networks whose layers alternate are not built: set it to 1");
+  if (const auto* dense = in.raw("mlp_only_layers"); dense != nullptr && !dense->empty())
+    in.fail("mlp_only_layers", "some layers have no experts",
+            "only the first layers of a network may be without: see 'first_k_dense_replace' of deepseek_v3");
+}
+
+TransformerConfig read_qwen3_moe(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  require_experts_everywhere(in);
+  c.qk_norm = true;
+  c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
+  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  Routing& r = c.experts.routing;
+  r.experts = in.integer("num_experts", kMixtralExperts, 128);
+  r.top_k = in.integer("num_experts_per_tok", kMixtralExperts, 8);
+  r.normalise = in.boolean("norm_topk_prob", false);
+  r.aux_loss = in.number("router_aux_loss_coef", kMixtralCoefficient, 0.001);
+  c.experts.ffn = in.integer("moe_intermediate_size", {1, kMaxWidth});
+  return c;
+}
+
+[[maybe_unused]] const bool kMixtral = architectures().add({
+    "mixtral",
+    "Mixtral: the Llama layer with routed experts in place of the MLP",
+    llama_keys({{"num_local_experts", "experts per layer", "8"},
+                {"num_experts_per_tok", "experts that each token goes to", "2"},
+                {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.001"},
+                {"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+    decoder_architecture(read_mixtral, expert_network),
+});
+[[maybe_unused]] const bool kQwen3Moe = architectures().add({
+    "qwen3_moe",
+    "Qwen3-MoE: Qwen3's attention, many small routed experts",
+    llama_keys({{"num_experts", "experts per layer", "128"},
+                {"num_experts_per_tok", "experts that each token goes to", "8"},
+                {"moe_intermediate_size", "inner size of one expert", "required"},
+                {"norm_topk_prob", "weights of a token's experts add up to one", "false"},
+                {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.001"},
+                {"decoder_sparse_step", "must be 1: every layer routes", "1"},
+                {"mlp_only_layers", "must be empty", "none"},
+                {"attention_bias", "biases in the attention projections", "false"},
+                {"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
+                {"sliding_window", "tokens that attention looks back", "none"}}),
+    decoder_architecture(read_qwen3_moe, expert_network),
+});
+
+}  // namespace
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+#pragma once
+// The other end of the seam: something that runs a Program and reports a Trace. Back ends register by name
+// ("analytic" in core, "simgrid" in sim, the executors in gpu_backend) and are chosen at run time.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/registry.hpp"
+#include "core/price/cost_model.hpp"
+#include "core/program/program.hpp"
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+/// How far a run is.
+struct RunProgress {
+  std::int64_t done = 0, all = 0;  ///< Operations.
+  Seconds simulated;
+};
+
+struct RunOptions {
+  int steps = 1;  ///< Steps to play; step time is that of the last.
+  /// Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
+  bool fold = true;
+  /// Ranks whose groups lie alike are played as one, those with unequal experts' rows by the first, which has most. For
+  /// estimates: contention between replicas is not seen. Ignored where a message would lose its partner.
+  bool fold_replicas = false;
+  /// Collectives on wires of their own move as flows, too, and bodies are played task by task.
+  bool all_flows = false;
+  bool task_spans = false;  ///< Spans of single tasks inside bodies, too.
+  /// Called every few thousand operations, from within run(); what it throws ends the run and is thrown on.
+  std::function<void(const RunProgress&)> progress;
+};
+
+/// One breach of physics found in a result.
+struct Breach {
+  std::string rule;
+  std::string detail;
+};
+
+struct RunResult {
+  std::string backend;
+  Seconds step_time;
+  /// Of the measured step, on the clock of its spans: 0 unless steps before it were played.
+  Seconds begin;
+  std::vector<RankMetrics> ranks;  ///< One per played stream of ranks (its first rank).
+  int slowest = 0;                 ///< Index into `ranks`.
+  bool folded = false;
+  std::string folding;  ///< What was folded, and by which argument.
+  std::int64_t tasks = 0, timers = 0;
+  std::int64_t flows = 0;  ///< Of collectives and messages; lanes that were played as one count once.
+  std::vector<Breach> breaches;
+  /// Busiest links of the step: name, utilisation 0..1, bytes.
+  struct LinkLoad {
+    std::string name;
+    double utilisation;
+    Bytes bytes;
+  };
+  std::vector<LinkLoad> busiest_links;
+  /// By LinkId, over `link_time`: of flows, in all steps played. Empty where the back end has no flows.
+  std::vector<double> link_bytes;
+  Seconds link_time;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Throws Error (unavailable) where the back end cannot run here. Deterministic for simulated back ends.
+  virtual RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost,
+                        const RunOptions& options, TraceSink& sink) = 0;
+};
+
+using BackendFactory = std::function<std::unique_ptr<Backend>()>;
+[[nodiscard]] Registry<BackendFactory>& backends();
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#pragma once
+// Who is played: one actor per rank, or per tensor-parallel group where its ranks are provably alike.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/play/player/compiled_role.hpp"
+
+namespace rehearse {
+
+struct Actor {
+  int rank = 0;  ///< The first rank it stands for.
+  DeviceId device = 0;
+  int role = 0;
+  int compiled = 0;  ///< Index into Cast::compiled.
+};
+
+/// Actors, their compiled roles and who they talk to.
+struct Cast {
+  std::vector<Actor> actors;
+  std::vector<CompiledRole> compiled;
+  int lanes = 1;        ///< Ranks an actor stands for.
+  int lane_stride = 1;  ///< Device distance between them.
+  std::string folding;  ///< What was folded and why it may be.
+  std::vector<std::int32_t> actor_of_rank;
+
+  /// One communicator: members as actors, and as devices (one lane's where lanes run side by side).
+  struct Group {
+    std::vector<std::int32_t> actors;
+    std::vector<DeviceId> devices;
+    int lanes;
+  };
+  std::vector<Group> groups;
+  /// Group of an actor for a Program group; built for groups that operations use.
+  [[nodiscard]] std::int32_t group_of(std::int32_t actor, int program_group) const {
+    return group_index[static_cast<std::size_t>(program_group) * actors.size() + static_cast<std::size_t>(actor)];
+  }
+  std::vector<std::int32_t> group_index;  ///< By Program group and actor; -1 for none.
+
+  /// Channel (edge, sender, receiver) of an actor's endpoint, as an index from 0.
+  std::vector<std::vector<std::int32_t>> channels;  ///< [actor][endpoint * 2 + (0 send, 1 receive)]
+  struct Channel {
+    std::int32_t from, to, edge;
+  };
+  std::vector<Channel> channel_list;
+};
+
+/// Whether ranks of one tensor-parallel group may do unequal work: sizes, predicates or peers that depend on the tp
+/// coordinate.
+[[nodiscard]] bool tp_coordinate_matters(const Program& program);
+
+Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options);
+
+}  // namespace rehearse

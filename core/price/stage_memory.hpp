@@ -1,0 +1,45 @@
+#pragma once
+// Peak memory per pipeline stage against what the devices have.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cluster/cluster.hpp"
+#include "core/price/memory_rule.hpp"
+
+namespace rehearse {
+
+/// One kind of rank. `needed` is the rule's: what the device must have, with the allocator's reserve and the framework.
+struct StageMemory {
+  int stage = 0;      ///< Pipeline coordinate.
+  RoleMemory memory;  ///< Of the stage's worst rank.
+  Bytes needed;
+  Bytes capacity;
+  Bytes host_needed{0};    ///< Of all ranks on the node of that rank: offloaded state and staging buffers.
+  Bytes host_capacity{0};  ///< Of that node; 0 where its machine states none, and nothing is held against it.
+  /// What one rank keeps in the memory of its node, pinned or not.
+  [[nodiscard]] Bytes host_bytes() const;
+  [[nodiscard]] bool host_fits() const { return host_capacity == Bytes{0} || host_needed <= host_capacity; }
+  [[nodiscard]] bool fits() const { return needed <= capacity && host_fits(); }
+};
+
+/// Fewest changes of the scenario that were found to make it fit, as `--set` takes them.
+struct Suggestion {
+  std::vector<std::string> changes;  ///< "strategy.recompute=selective"
+  Bytes needed;                      ///< Of the worst stage, changed so.
+};
+
+struct MemoryReport {
+  MemoryRule rule;
+  std::vector<StageMemory> stages;
+  std::optional<Suggestion> suggestion;  ///< Only where it does not fit and a change was found.
+  [[nodiscard]] bool fits() const;
+  /// The stage nearest to its capacity, or furthest over it. There is at least one.
+  [[nodiscard]] const StageMemory& tightest() const;
+};
+
+/// One entry per role, in order.
+[[nodiscard]] MemoryReport memory_report(const Program& program, const Cluster& cluster, const MemoryRule& rule);
+
+}  // namespace rehearse

@@ -1,0 +1,139 @@
+#include "core/report/results/memory_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/play/words.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Whole bytes, as JSON and spreadsheets take them.
+std::int64_t whole(Bytes b) { return std::llround(b.value()); }
+
+std::string options_of(const Suggestion& s) { return fmt::format("--set {}", fmt::join(s.changes, " --set ")); }
+
+/// Categories that any stage uses.
+std::vector<int> used_categories(const MemoryReport& report) {
+  std::vector<int> out;
+  for (int c = 0; c < kMemoryCategories; ++c)
+    if (std::any_of(report.stages.begin(), report.stages.end(),
+                    [c](const StageMemory& s) { return s.memory.by_category[static_cast<std::size_t>(c)] > Bytes{0}; }))
+      out.push_back(c);
+  return out;
+}
+
+Table stage_table(const MemoryReport& report) {
+  const std::vector<int> categories = used_categories(report);
+  Table table{"Peak memory per stage, GiB", {{"stage", true}}, {}};
+  for (const int c : categories) table.columns.push_back({std::string(name_of(static_cast<MemoryCategory>(c))), true});
+  for (const char* title : {"peak", "needed", "capacity"}) table.columns.push_back({title, true});
+  const bool host = std::any_of(report.stages.begin(), report.stages.end(),
+                                [](const StageMemory& s) { return s.host_bytes() > Bytes{0}; });
+  if (host) table.columns.push_back({"in host", true});
+  table.columns.push_back({"", false});
+  for (const StageMemory& s : report.stages) {
+    std::vector<std::string> row{std::to_string(s.stage)};
+    for (const int c : categories) row.push_back(gib(s.memory.by_category[static_cast<std::size_t>(c)]));
+    row.insert(row.end(), {gib(s.memory.peak), gib(s.needed), gib(s.capacity)});
+    if (host) row.push_back(gib(s.host_bytes()));
+    row.emplace_back(s.fits() ? "" : "OVER");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string rule_text(const MemoryReport& report) {
+  return fmt::format(
+      "Needed: what tensors and workspace hold x {:g} for the allocator, plus {} for the CUDA context, communicators "
+      "and libraries.",
+      report.rule.allocator_factor, to_string(report.rule.framework));
+}
+
+std::string over_host_text(const StageMemory& s) {
+  return fmt::format(
+      "Does not fit: the ranks of one node need {} of its {} of host memory. Offload less: strategy.offload none, or "
+      "fewer offload_layers; or divide "
+      "optimizer state over more ranks.",
+      to_string_iec(s.host_needed), to_string_iec(s.host_capacity));
+}
+
+std::string over_text(const MemoryReport& report) {
+  for (const StageMemory& s : report.stages)
+    if (!s.host_fits()) return over_host_text(s);
+  const StageMemory& worst = report.tightest();
+  std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed),
+                                 to_string_iec(worst.capacity));
+  if (!report.suggestion)
+    return text +
+           "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, ep, or two of "
+           "them) makes it fit.";
+  return text + fmt::format("It would fit, with {} needed, by", to_string_iec(report.suggestion->needed));
+}
+
+}  // namespace
+
+std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
+  const StageMemory& worst = report.tightest();
+  std::vector<DocumentBlock> blocks{stage_table(report)};
+  blocks.push_back(
+      Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
+  if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
+  // To be copied: never broken into lines.
+  if (report.suggestion)
+    blocks.push_back(
+        Picture{"", [options = options_of(*report.suggestion)](const TextStyle&) { return "  " + options + "\n"; }});
+  return blocks;
+}
+
+nlohmann::ordered_json memory_json(const MemoryReport& report) {
+  auto out = nlohmann::ordered_json::array();
+  for (const StageMemory& s : report.stages) {
+    nlohmann::ordered_json categories;
+    for (int c = 0; c < kMemoryCategories; ++c)
+      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] =
+          whole(s.memory.by_category[static_cast<std::size_t>(c)]);
+    out.push_back({{"stage", s.stage},
+                   {"rank", s.memory.rank},
+                   {"peak_bytes", whole(s.memory.peak)},
+                   {"needed_bytes", whole(s.needed)},
+                   {"capacity_bytes", whole(s.capacity)},
+                   {"peak_at", s.memory.peak_at},
+                   {"by_category", std::move(categories)}});
+    if (s.host_bytes() > Bytes{0})
+      out.back().update({{"host_bytes", whole(s.host_bytes())},
+                         {"host_needed_bytes", whole(s.host_needed)},
+                         {"host_capacity_bytes", whole(s.host_capacity)}});
+  }
+  return out;
+}
+
+nlohmann::ordered_json suggestion_json(const MemoryReport& report) {
+  if (!report.suggestion) return nullptr;
+  return {{"changes", report.suggestion->changes}, {"needed_bytes", whole(report.suggestion->needed)}};
+}
+
+Table memory_records(const MemoryReport& report) {
+  Table table;
+  for (const char* title : {"stage", "rank", "peak_bytes", "needed_bytes", "capacity_bytes", "fits"})
+    table.columns.push_back({title});
+  for (int c = 0; c < kMemoryCategories; ++c)
+    table.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c)))});
+  table.columns.push_back({"peak_at"});
+  for (const StageMemory& s : report.stages) {
+    std::vector<std::string> row{
+        std::to_string(s.stage),         std::to_string(s.memory.rank),     std::to_string(whole(s.memory.peak)),
+        std::to_string(whole(s.needed)), std::to_string(whole(s.capacity)), s.fits() ? "true" : "false"};
+    for (const Bytes b : s.memory.by_category) row.push_back(std::to_string(whole(b)));
+    row.push_back(s.memory.peak_at);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace rehearse

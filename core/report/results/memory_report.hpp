@@ -1,0 +1,23 @@
+#pragma once
+// How peak memory per pipeline stage is shown: blocks, JSON and records.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/price/stage_memory.hpp"
+#include "core/report/formats/document.hpp"
+
+namespace rehearse {
+
+/// Table of stages and categories, where the tightest peak stands, the rule, and the suggestion.
+[[nodiscard]] std::vector<DocumentBlock> memory_blocks(const MemoryReport& report);
+/// The array `memory` of JSON results: {stage, rank, peak_bytes, needed_bytes, capacity_bytes, peak_at, by_category{}}.
+[[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
+/// {changes, needed_bytes} or null.
+[[nodiscard]] nlohmann::ordered_json suggestion_json(const MemoryReport& report);
+/// One record per stage.
+[[nodiscard]] Table memory_records(const MemoryReport& report);
+
+}  // namespace rehearse

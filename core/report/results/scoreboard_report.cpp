@@ -1,0 +1,376 @@
+#include "core/report/results/scoreboard_report.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/play/words.hpp"
+#include "core/report/results/error_figures.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+std::string percent_scoreboard_report(double v) { return fmt::format("{:.1f}", 100 * v); }
+std::string signed_percent(double v) { return fmt::format("{:+.1f}", 100 * v); }
+std::string seconds(Seconds t) { return fmt::format("{:.4g}", t.value()); }
+
+std::vector<std::string> statistics_cells(const ErrorStatistics& s) {
+  if (s.rows == 0) return {"0", "-", "-", "-", "-", "-"};
+  return {with_commas(s.rows),
+          percent_scoreboard_report(s.median),
+          percent_scoreboard_report(s.mean),
+          percent_scoreboard_report(s.p90),
+          percent_scoreboard_report(s.worst),
+          signed_percent(s.bias)};
+}
+
+Table rows_table(const Scoreboard& board) {
+  Table table{
+      "",
+      {{"row"}, {"predicted s", true}, {"measured s", true}, {"error %", true}, {"memory %", true}, {"bound by"}, {""}},
+      {}};
+  for (const ScoredRow& r : board.rows) {
+    if (!r.predicted) continue;
+    table.rows.push_back(
+        {r.row.id, seconds(r.prediction.step_time), seconds(r.row.job->measured.time), signed_percent(r.error),
+         r.memory_error ? signed_percent(*r.memory_error) : "", std::string(words_of(r.prediction.bound_by)),
+         r.row.guessed.empty() ? "" : fmt::format("not counted: {} guessed", fmt::join(r.row.guessed, ", "))});
+  }
+  return table;
+}
+
+std::vector<Column> statistics_columns(const std::string& what) {
+  return {{what},           {"rows", true},    {"median %", true}, {"mean %", true},
+          {"90th %", true}, {"worst %", true}, {"bias %", true}};
+}
+
+void add_row(Table& table, const std::string& name, const ErrorStatistics& s) {
+  std::vector<std::string> cells{name};
+  for (std::string& cell : statistics_cells(s)) cells.push_back(std::move(cell));
+  table.rows.push_back(std::move(cells));
+}
+
+void add_groups(const Scoreboard& board, bool summary, std::vector<DocumentBlock>& out) {
+  for (const std::string by : {"source", "generation", "model", "newest", "GPU", "strategy", "release"}) {
+    if (summary && by == "GPU") break;
+    Table table{by == "newest" ? "Step time on the newest release of each configuration" : "Step time by " + by,
+                statistics_columns(by == "newest" ? "source, model" : by),
+                {}};
+    for (const ScoreGroup& g : board.groups)
+      if (g.by == by) add_row(table, g.name, g.time);
+    if (table.rows.empty()) continue;
+    if (by == "source") add_row(table, "all", board.time);
+    out.push_back(std::move(table));
+  }
+  if (board.memory.rows == 0) return;
+  Table table{"Peak memory by source", statistics_columns("source"), {}};
+  for (const ScoreGroup& g : board.groups)
+    if (g.by == "source" && g.memory.rows > 0) add_row(table, g.name, g.memory);
+  out.push_back(std::move(table));
+}
+
+/// Sources whose own steps gave constants, without them.
+Table left_out_table(const std::vector<LeftOut>& sources) {
+  Table table{"Refit without each source",
+              {{"source"},
+               {"rows", true},
+               {"median %", true},
+               {"90th %", true},
+               {"rows not fitted", true},
+               {"median %", true},
+               {"90th %", true},
+               {"constants withdrawn", true},
+               {"median % without", true},
+               {"90th % without", true}},
+              {}};
+  for (const LeftOut& s : sources)
+    table.rows.push_back({s.source, with_commas(s.fitted.rows), percent_scoreboard_report(s.fitted.median),
+                          percent_scoreboard_report(s.fitted.p90), with_commas(s.unseen.rows),
+                          percent_scoreboard_report(s.unseen.median), percent_scoreboard_report(s.unseen.p90),
+                          with_commas(s.constants), percent_scoreboard_report(s.without.median),
+                          percent_scoreboard_report(s.without.p90)});
+  return table;
+}
+
+Table fitted_table(const std::vector<FittedClass>& classes) {
+  Table table{
+      "Fitted constants against the rows of their class",
+      {{"GPUs"}, {"class"}, {"constants", true}, {"rows", true}, {"rows per constant", true}, {"rows fitted", true}},
+      {}};
+  for (const FittedClass& c : classes)
+    table.rows.push_back({c.generation, c.group, with_commas(c.constants), with_commas(c.rows),
+                          fmt::format("{:.1f}", static_cast<double>(c.rows) / c.constants), with_commas(c.fitted)});
+  return table;
+}
+
+Table kernel_table(const KernelBoard& board) {
+  Table table{"Kernels and collectives",
+              {{"what"},
+               {"rows fitted", true},
+               {"median %", true},
+               {"90th %", true},
+               {"rows held out", true},
+               {"median %", true},
+               {"90th %", true},
+               {"bias %", true}},
+              {}};
+  const auto cells = [](const ErrorStatistics& s) -> std::vector<std::string> {
+    if (s.rows == 0) return {"0", "-", "-"};
+    return {with_commas(s.rows), percent_scoreboard_report(s.median), percent_scoreboard_report(s.p90)};
+  };
+  for (const KernelGroup& g : board.groups) {
+    std::vector<std::string> row{g.name};
+    for (const ErrorStatistics* s : {&g.fitted, &g.held_out})
+      for (std::string& c : cells(*s)) row.push_back(std::move(c));
+    row.push_back(g.held_out.rows > 0 ? signed_percent(g.held_out.bias) : "-");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// Rows that a back end played, those that differ by more than 3 % with the category that does most.
+void add_agreement(const Agreement& a, std::vector<DocumentBlock>& out) {
+  if (a.rows.empty()) return;
+  Table all{"Closed form against " + a.backend, statistics_columns("rows played"), {}};
+  add_row(all, "all", a.difference);
+  out.push_back(std::move(all));
+  Table apart{
+      "More than 3 % apart",
+      {{"row"}, {"closed form s", true}, {"played s", true}, {"difference %", true}, {"most of it"}, {"s", true}},
+      {}};
+  for (const AgreedRow& r : a.rows)
+    if (std::abs(r.difference()) > 0.03)
+      apart.rows.push_back({r.id, seconds(r.closed_form), seconds(r.played), signed_percent(r.difference()),
+                            std::string(words_of(r.most)), seconds(r.most_differs)});
+  if (!apart.rows.empty()) out.push_back(std::move(apart));
+}
+
+Table skipped_table(const Scoreboard& board) {
+  Table table{"Rows skipped", {{"reason"}, {"rows", true}}, {}};
+  for (const auto& [reason, rows] : board.skipped) table.rows.push_back({reason, with_commas(rows)});
+  return table;
+}
+
+ordered_json statistics_json(const ErrorStatistics& s) {
+  ordered_json out{{"rows", s.rows}};
+  out.update(error_figures_json(s));
+  return out;
+}
+
+ordered_json row_json(const ScoredRow& r) {
+  ordered_json out{{"id", r.row.id}, {"source", r.row.source}};
+  if (!r.predicted) {
+    out["skipped"] = r.row.skipped;
+    if (!r.row.detail.empty()) out["detail"] = r.row.detail;
+    return out;
+  }
+  const RowJob& job = *r.row.job;
+  out.update(ordered_json{{"quantity", "step_time"},
+                          {"unit", "s"},
+                          {"predicted", r.prediction.step_time.value()},
+                          {"measured", job.measured.time.value()},
+                          {"error", r.error},
+                          {"skipped", nullptr},
+                          {"measured_as", job.measured.name},
+                          {"measured_value", job.measured.value},
+                          {"counts", r.counts()},
+                          {"bound_by", name_of(r.prediction.bound_by)},
+                          {"gpu", job.gpu},
+                          {"strategy", job.strategy},
+                          {"model_kind", job.model_kind},
+                          {"release", job.release}});
+  if (r.memory_error) {
+    const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
+    out["memory"] = {
+        {"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"},
+        {"unit", "GiB"},
+        {"predicted",
+         (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGiB},
+        {"measured", m->value() / kGiB},
+        {"error", *r.memory_error}};
+  }
+  out["breakdown"] = breakdown_json(r.prediction.breakdown);
+  if (!r.row.guessed.empty()) out["guessed"] = r.row.guessed;
+  return out;
+}
+
+ordered_json kernel_json(const KernelRow& r) {
+  ordered_json out{{"id", r.id}, {"group", r.group}};
+  if (!r.skipped.empty()) {
+    out["skipped"] = r.skipped;
+    return out;
+  }
+  const bool collective = r.group.find(" GPUs") != std::string::npos;
+  out.update(ordered_json{{"quantity", collective ? "collective_time" : "kernel_time"},
+                          {"unit", "s"},
+                          {"predicted", r.predicted.value()},
+                          {"measured", r.measured.value()},
+                          {"error", r.error()},
+                          {"skipped", nullptr},
+                          {"fitted", r.fitted}});
+  return out;
+}
+
+ordered_json left_out_json(const LeftOut& s) {
+  return {{"source", s.source},
+          {"constants", s.constants},
+          {"rows_fitted", s.rows_fitted},
+          {"fitted", statistics_json(s.fitted)},
+          {"unseen", statistics_json(s.unseen)},
+          {"without", statistics_json(s.without)}};
+}
+
+void add_parts(ordered_json& out, const ScoreboardParts& parts) {
+  for (const KernelRow& r : parts.kernels.rows) out["kernels"].push_back(kernel_json(r));
+  for (const KernelGroup& g : parts.kernels.groups)
+    out["kernel_groups"].push_back(
+        {{"name", g.name}, {"fitted", statistics_json(g.fitted)}, {"held_out", statistics_json(g.held_out)}});
+  for (const LeftOut& s : parts.left_out) out["left_out"].push_back(left_out_json(s));
+  for (const AgreedRow& r : parts.agreement.rows)
+    out["agreement"].push_back({{"id", r.id},
+                                {"backend", parts.agreement.backend},
+                                {"closed_form", r.closed_form.value()},
+                                {"played", r.played.value()},
+                                {"difference", r.difference()},
+                                {"most", name_of(r.most)},
+                                {"most_differs", r.most_differs.value()}});
+  for (const FittedClass& c : parts.fitted)
+    out["fitted"].push_back({{"gpus", c.generation},
+                             {"class", c.group},
+                             {"constants", c.constants},
+                             {"rows", c.rows},
+                             {"rows_fitted", c.fitted}});
+}
+
+int skipped_rows(const Scoreboard& board) {
+  int out = 0;
+  for (const auto& [reason, rows] : board.skipped) out += rows;
+  return out;
+}
+
+std::string json_text(const Scoreboard& board, const ScoreboardParts& parts) {
+  ordered_json out{{"schema", kScoreboardSchema}, {"rows", ordered_json::array()}};
+  for (const ScoredRow& r : board.rows) out["rows"].push_back(row_json(r));
+  ordered_json summary{
+      {"predicted_rows", board.predicted()}, {"skipped_rows", skipped_rows(board)}, {"listed_rows", board.listed}};
+  summary.update(statistics_json(board.time));
+  summary["memory"] = statistics_json(board.memory);
+  out["summary"] = std::move(summary);
+  out["groups"] = ordered_json::array();
+  for (const ScoreGroup& g : board.groups) {
+    ordered_json group{{"by", g.by}, {"name", g.name}};
+    group.update(statistics_json(g.time));
+    if (g.memory.rows > 0) group["memory"] = statistics_json(g.memory);
+    out["groups"].push_back(std::move(group));
+  }
+  out["skipped"] = board.skipped;
+  add_parts(out, parts);
+  return out.dump(2) + "\n";
+}
+
+Table records(const Scoreboard& board) {
+  Table table{"",
+              {{"id"},
+               {"source"},
+               {"quantity"},
+               {"unit"},
+               {"predicted"},
+               {"measured"},
+               {"error"},
+               {"counts"},
+               {"bound_by"},
+               {"gpu"},
+               {"strategy"},
+               {"model_kind"},
+               {"memory_error"},
+               {"skipped"}},
+              {}};
+  for (const ScoredRow& r : board.rows) {
+    std::vector<std::string> cells{r.row.id, r.row.source};
+    if (r.predicted) {
+      const RowJob& job = *r.row.job;
+      for (std::string cell :
+           {std::string("step_time"), std::string("s"), fmt::format("{}", r.prediction.step_time.value()),
+            fmt::format("{}", job.measured.time.value()), fmt::format("{}", r.error),
+            std::string(r.counts() ? "true" : "false"), std::string(name_of(r.prediction.bound_by)), job.gpu,
+            job.strategy, job.model_kind, r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(),
+            std::string()})
+        cells.push_back(std::move(cell));
+    } else {
+      cells.resize(table.columns.size() - 1);
+      cells.push_back(r.row.skipped);
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& parts) {
+  Document out;
+  out.blocks.push_back(
+      Heading{fmt::format("{} rows: {} predicted, {} of them counted in error figures, {} skipped",
+                          with_commas(static_cast<double>(board.rows.size())), with_commas(board.predicted()),
+                          with_commas(board.time.rows), with_commas(skipped_rows(board)))});
+  if (parts.rows && board.predicted() > 0) out.blocks.push_back(rows_table(board));
+  add_groups(board, !parts.rows, out.blocks);
+  if (!parts.left_out.empty()) out.blocks.push_back(left_out_table(parts.left_out));
+  if (!parts.fitted.empty()) out.blocks.push_back(fitted_table(parts.fitted));
+  if (!parts.kernels.groups.empty()) out.blocks.push_back(kernel_table(parts.kernels));
+  add_agreement(parts.agreement, out.blocks);
+  if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
+  out.blocks.push_back(
+      Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where "
+                "predictions are too fast. Rows in which a field that matters is guessed "
+                "are predicted and listed, and count in no error figure."});
+  out.records = records(board);
+  out.json = json_text(board, parts);
+  return out;
+}
+
+Document row_document(const ScoredRow& r) {
+  Document out;
+  out.blocks.push_back(Heading{r.row.id + ": " + r.row.source});
+  Table trail{"Taken for its scenario", {{"field"}, {"value"}, {"from"}}, {}};
+  ordered_json fields = ordered_json::array();
+  for (const Assumption& a : r.row.trail) {
+    trail.rows.push_back({a.field, a.value.substr(0, 60), a.from});
+    fields.push_back({{"field", a.field}, {"value", a.value}, {"from", a.from}, {"evidence", name_of(a.evidence)}});
+  }
+  if (!trail.rows.empty()) out.blocks.push_back(trail);
+  out.records = std::move(trail);
+  if (r.predicted) {
+    Facts facts{"",
+                {{"predicted", seconds(r.prediction.step_time) + " s"},
+                 {"measured", fmt::format("{} s, from {} = {}", seconds(r.row.job->measured.time),
+                                          r.row.job->measured.name, r.row.job->measured.value)},
+                 {"error", signed_percent(r.error) + " %"}}};
+    if (!r.row.guessed.empty())
+      facts.rows.emplace_back("not counted", fmt::format("{} guessed", fmt::join(r.row.guessed, ", ")));
+    out.blocks.push_back(std::move(facts));
+    Table parts{"Where the step goes, on the slowest stage", {{""}, {"seconds", true}, {"%", true}}, {}};
+    for (int c = 0; c < kTimeCategories; ++c) {
+      const Seconds s = r.prediction.breakdown.seconds[static_cast<std::size_t>(c)];
+      if (s > Seconds{0})
+        parts.rows.push_back({std::string(words_of(static_cast<TimeCategory>(c))), seconds(s),
+                              percent_scoreboard_report(s / r.prediction.step_time)});
+    }
+    out.blocks.push_back(std::move(parts));
+  } else {
+    out.blocks.push_back(
+        Paragraph{fmt::format("Skipped: {}{}", r.row.skipped, r.row.detail.empty() ? "" : ": " + r.row.detail)});
+  }
+  ordered_json json{{"schema", kScoreboardSchema}, {"row", row_json(r)}, {"fields", std::move(fields)}};
+  out.json = json.dump(2) + "\n";
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,119 @@
+#include "core/report/results/search_json.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/config/json_file.hpp"
+#include "core/play/words.hpp"
+#include "core/report/results/explanation.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+void add_figures(const StepFigures& f, Seconds step, ordered_json& out) {
+  if (f.tokens_per_step > 0) out["tokens_per_s_per_gpu"] = f.tokens_per_step / step.value() / f.gpus;
+  out["mfu"] = Flops{f.model_flops} / (f.peak * step);
+  if (f.tokens_per_step <= 0) return;
+  if (f.power > Watts{0}) out["energy_per_token_J"] = (f.power * step).value() / f.tokens_per_step;
+  if (f.price_per_gpu_hour > Dollars{0})
+    out["cost_per_million_tokens_usd"] =
+        f.price_per_gpu_hour.value() * f.gpus * step.value() / 3600 / f.tokens_per_step * 1e6;
+}
+
+ordered_json found_json(const SearchReport& report, const Found& found) {
+  const Evaluation& e = found.evaluation;
+  ordered_json out;
+  out["strategy"] = settings_json(found.settings);
+  out["label"] = plan_label(found.settings);
+  out["fits"] = e.fits;
+  if (e.fits) {
+    out["step_time_s"] = e.time().value();
+    out["closed_form_step_time_s"] = e.step_time.value();
+    if (report.range) {
+      const PredictionRange range = report.range(found.settings);
+      out["step_time_s_p10"] = e.time().value() * range.p10;
+      out["step_time_s_p90"] = e.time().value() * range.p90;
+      out["range_rows"] = range.rows;
+      out["range_rows_of"] = range.rows_of;
+    }
+    add_figures(report.figures, e.time(), out);
+  }
+  out["memory_bytes"] = std::llround(e.needed.value());
+  out["memory_capacity_bytes"] = std::llround(e.capacity.value());
+  if (!e.fits) return out;
+  out["breakdown"] = breakdown_json(e.parts());
+  if (e.played) out["simulated_step_time_s"] = e.played->value();
+  if (!report.result.best.empty()) out["trades"] = trade_text(found, report.result.best.front());
+  return out;
+}
+
+ordered_json space_json(const SearchResult& r) {
+  return {{"combinations", r.combinations},
+          {"legal", r.legal},
+          {"fit", r.fit},
+          {"evaluated", r.evaluated},
+          {"lowered", r.lowered},
+          {"bounded", r.bounded},
+          {"left", r.left},
+          {"least_left_s", r.least_left.value()},
+          {"simulated", r.played},
+          {"unplayed", r.unplayed},
+          {"defects", r.defects}};
+}
+
+}  // namespace
+
+std::vector<const Found*> candidates(const SearchResult& result) {
+  std::vector<const Found*> out;
+  for (const Found& f : result.best) out.push_back(&f);
+  for (const Found& f : result.front)
+    if (std::none_of(result.best.begin(), result.best.end(), [&](const Found& b) { return b.order == f.order; }))
+      out.push_back(&f);
+  return out;
+}
+
+bool on_front(const SearchResult& result, const Found& found) {
+  return std::any_of(result.front.begin(), result.front.end(), [&](const Found& f) { return f.order == found.order; });
+}
+
+std::string search_json(const SearchReport& report) {
+  ordered_json out;
+  out["schema"] = kSearchSchema;
+  out["version"] = report.version;
+  out["scenario"] = report.scenario;
+  out["file"] = report.file;
+  out["objective"] = objective_names()[static_cast<std::size_t>(report.objective)];
+  out["gpus"] = report.figures.gpus;
+  out["backend"] = report.backend.empty() ? ordered_json() : ordered_json(report.backend);
+  out["interrupted"] = report.result.interrupted;
+  if (report.shard.count > 1) out["shard"] = {{"index", report.shard.index}, {"count", report.shard.count}};
+  out["fixed"] = report.fixed;
+  if (report.most_memory > Bytes{0}) out["max_memory_bytes"] = report.most_memory.value();
+  if (report.figures.price_per_gpu_hour > Dollars{0})
+    out["price_per_gpu_hour_usd"] = report.figures.price_per_gpu_hour.value();
+  out["top"] = report.top;
+  out["space"] = space_json(report.result);
+  out["candidates"] = ordered_json::array();
+  out["pareto"] = ordered_json::array();
+  const std::vector<const Found*> all = candidates(report.result);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ordered_json entry{{"rank", i + 1}};
+    entry.update(found_json(report, *all[i]));
+    entry["order"] = all[i]->order;
+    out["candidates"].push_back(std::move(entry));
+    if (on_front(report.result, *all[i])) out["pareto"].push_back(i);
+  }
+  out["own"] = report.result.own ? found_json(report, *report.result.own) : ordered_json();
+  out["why"] = why_text(report.result, report.objective);
+  out["subject"] = report.subject;
+  out["resolved"] = ordered_json::parse(report.scenario_json);
+  return out.dump(2) + "\n";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,60 @@
+#pragma once
+// What `search` prints: the best plans with what each trades, the front, and why the first one wins. The JSON can be
+// read again, so that the parts of a divided search can be joined.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/report/formats/document.hpp"
+#include "core/scoreboard/prediction_range.hpp"
+#include "core/search/search.hpp"
+
+namespace rehearse {
+
+inline constexpr const char* kSearchSchema = "rehearse/search/v1";
+
+/// What turns step times into other figures.
+struct StepFigures {
+  double tokens_per_step = 0;  ///< 0 where samples are no sequences.
+  double samples_per_step = 0;
+  std::string samples = "samples";  ///< What they are called: "images".
+  double model_flops = 0;           ///< Of a step.
+  FlopsPerSecond peak;              ///< Of all devices together, in the precision of the training.
+  int gpus = 1;
+  Watts power;                 ///< Of all machines, at most; 0: not known.
+  Dollars price_per_gpu_hour;  ///< 0: not known.
+};
+
+struct SearchReport {
+  std::string version;        ///< Of the program.
+  std::string scenario;       ///< Name.
+  std::string file;           ///< As it was given.
+  std::string scenario_json;  ///< Resolved.
+  std::string subject;        ///< "gpt3_175b (174.6 B parameters) on 1,024 GPUs, ...".
+  Objective objective = Objective::step_time;
+  std::size_t top = 10;
+  std::string backend;  ///< That played the best; empty: none did.
+  SearchShard shard;
+  std::vector<std::string> fixed;  ///< As given: "tp=8".
+  Bytes most_memory{0};
+  StepFigures figures;
+  /// How far a predicted step with such settings may be off. Empty: nothing is said of it.
+  std::function<PredictionRange(const StrategySettings&)> range;
+  SearchResult result;
+};
+
+/// Tables and text show `top` plans; JSON and csv all that were kept, the front's last.
+[[nodiscard]] Document search_document(const SearchReport& report);
+
+/// One part of a divided search, as search_document wrote it. Of `result`, settings are left to be filled in from
+/// `overrides`.
+struct SearchPart {
+  SearchReport report;
+  std::vector<std::vector<std::string>> overrides;  ///< "strategy.tp=8", by candidate: report.result.best.
+  std::vector<std::size_t> front;                   ///< Indices of candidates.
+};
+/// Throws Error (usage) with the place of what is missing or wrong.
+[[nodiscard]] SearchPart read_search_part(const std::string& json, const std::string& origin);
+
+}  // namespace rehearse

@@ -1,0 +1,144 @@
+#include "core/search/bounds/plan_bounds.hpp"
+
+#include <unordered_map>
+
+#include "core/search/bounds/siblings.hpp"
+
+namespace rehearse {
+
+void PlanBounds::work_out(const std::vector<char>& known, const Tell& tell) {
+  relax(tell);
+  bounds_.resize(plans_.size());
+  const auto bound_plans = [&](bool by_sibling) {
+    in_turns(options_.jobs, options_.ended(), quick_, {0, plans_.size()}, "bounding", tell,
+             [&](QuickEvaluator&, std::size_t position) {
+               const auto i = static_cast<std::uint32_t>(position);
+               const Relaxed& r = relaxed_[relaxed_of_[i]];
+               if (known[i] == 0 && r.known == by_sibling)
+                 bounds_[i] = by_sibling ? bound(r, traffic_, settings(i)) : by_one_microbatch(settings(i));
+             });
+  };
+  bound_plans(true);
+  price_microbatches(known, tell);
+  bound_plans(false);
+}
+
+/// Plans that are one where nothing is sharded or moved share what is worked out.
+void PlanBounds::relax(const Tell& tell) {
+  std::unordered_map<std::uint64_t, std::uint32_t> index;
+  std::vector<std::uint32_t> example;
+  relaxed_of_.resize(plans_.size());
+  for (std::uint32_t i = 0; i < plans_.size(); ++i) {
+    Space::Plan p = space_.plans()[plans_[i]];
+    p.sharding = p.offload = 0;
+    const auto [at, made] = index.emplace(plan_number(p), static_cast<std::uint32_t>(example.size()));
+    if (made) example.push_back(i);
+    relaxed_of_[i] = at->second;
+  }
+  relaxed_.resize(example.size());
+  over(
+      example.size(), "bounding", tell, [&](std::size_t k) { return example[k]; },
+      [&](QuickEvaluator& quick, std::size_t k) {
+        relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k])));
+      });
+}
+
+/// Each lowers two small Programs: milliseconds, and the one part of bounding that may not be done in time.
+void PlanBounds::price_microbatches(const std::vector<char>& known, const Tell& tell) {
+  std::vector<std::map<PassKey, PassCosts>::value_type*> keys;
+  std::vector<std::uint32_t> example;
+  for (std::uint32_t i = 0; i < plans_.size(); ++i) {
+    if (known[i] != 0 || relaxed_[relaxed_of_[i]].known || (is_wide(i) && options_.late(kWideShare))) continue;
+    const auto [at, made] = costs_.emplace(pass_key(settings(i)), PassCosts{});
+    if (!made) continue;
+    keys.push_back(&*at);
+    example.push_back(i);
+  }
+  std::atomic<std::size_t> done{0};
+  parallel_for(
+      options_.jobs, keys.size(), options_.ended(),
+      [&](std::size_t k) {
+        keys[k]->second = pass_costs(problem_, settings(example[k]));
+        ++done;
+      },
+      [&] { tell("bounding", static_cast<double>(done), static_cast<double>(keys.size())); });
+}
+
+namespace {
+
+/// Values of a map that are to be worked out, each with settings that have its key.
+template <class Key, class Value>
+struct Wanted {
+  std::vector<typename std::map<Key, Value>::value_type*> entries;
+  std::vector<const StrategySettings*> examples;
+
+  void add(std::map<Key, Value>& known, const Key& key, const StrategySettings& s) {
+    const auto [at, made] = known.emplace(key, Value{});
+    if (!made && at->second.known) return;
+    entries.push_back(&*at);
+    examples.push_back(&s);
+  }
+};
+
+}  // namespace
+
+void PlanBounds::price_one_microbatch(const std::vector<StrategySettings>& settings) {
+  Wanted<PassKey, PassCosts> wanted;
+  for (const StrategySettings& s : settings) wanted.add(costs_, pass_key(s), s);
+  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
+               [&](std::size_t k) { wanted.entries[k]->second = pass_costs(problem_, *wanted.examples[k]); });
+}
+
+void PlanBounds::play_few_layers(const std::vector<StrategySettings>& settings) {
+  Wanted<SteadyKey, SteadyStep> wanted;
+  for (const StrategySettings& s : settings)
+    if (has_steady_step(problem_, s)) wanted.add(steady_, steady_key(s), s);
+  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
+               [&](std::size_t k) { wanted.entries[k]->second = steady_step(problem_, *wanted.examples[k]); });
+}
+
+void PlanBounds::sharpen(const std::vector<std::uint32_t>& plans) {
+  std::vector<StrategySettings> all;
+  for (const std::uint32_t i : plans) all.push_back(settings(i));
+  play_few_layers(all);
+  for (std::size_t k = 0; k < plans.size(); ++k)
+    bounds_[plans[k]].step_time = max(bounds_[plans[k]].step_time, by_few_layers(all[k]));
+}
+
+Seconds PlanBounds::by_few_layers(const StrategySettings& s) const {
+  const auto at = steady_.find(steady_key(s));
+  if (at == steady_.end()) return {};
+  HostTimes host;
+  host.copy = traffic_.copy(at->second.moved, false);
+  if (const auto pass = costs_.find(pass_key(s)); pass != costs_.end() && pass->second.known) {
+    const PassCosts& c = pass->second;
+    const double share =
+        schedules().at(s.schedule).value->copies() * share_of_layers(problem_.workload.network, s.pp) / s.pp;
+    host.update = traffic_.update_on_host(s, c.weights * share, c.gradients * share, c.optimizer * share);
+  }
+  return least_step(at->second, host, s, problem_.workload.training.global_batch);
+}
+
+Bound PlanBounds::by_one_microbatch(const StrategySettings& settings) const {
+  const auto at = costs_.find(pass_key(settings));
+  return at == costs_.end() ? Bound{} : bound(at->second, settings, problem_.workload.training.global_batch);
+}
+
+std::vector<Bound> PlanBounds::of_settings(const std::vector<StrategySettings>& settings) {
+  price_one_microbatch(settings);
+  play_few_layers(settings);
+  std::vector<Bound> out(settings.size());
+  parallel_for(options_.jobs, settings.size(), options_.ended(), [&](std::size_t k) {
+    out[k] = by_one_microbatch(settings[k]);
+    out[k].step_time = max(out[k].step_time, by_few_layers(settings[k]));
+    quick_.with([&](QuickEvaluator& quick) {
+      if (const Relaxed r = relaxed(quick, problem_, relaxed_settings(settings[k])); r.known) {
+        const Bound other = bound(r, traffic_, settings[k]);
+        out[k] = {max(out[k].step_time, other.step_time), max(out[k].memory, other.memory)};
+      }
+    });
+  });
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,106 @@
+#include "core/strategy/roles/frame_setup.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+/// Adds streams to a program, one after another.
+struct Streams {
+  Program& program;
+  [[nodiscard]] StreamId add(const std::string& name, StreamKind kind = StreamKind::device) const {
+    program.streams.push_back(name);
+    program.stream_kinds.push_back(kind);
+    return static_cast<StreamId>(program.streams.size() - 1);
+  }
+};
+
+/// Whether some chunk's successor is on the stage before, not counting the way round from the last stage to the first.
+bool runs_back(const StrategySettings& settings, const Schedule& schedule, int microbatches) {
+  const PipelineShape shape{settings.pp, settings.virtual_stages, microbatches};
+  return settings.pp > 1 && (schedule.copies() > 1 || schedule.stage_of(settings.pp, shape) == settings.pp - 1);
+}
+
+}  // namespace
+
+std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
+  std::vector<AxisExtent> order;
+  const auto add = [&](Axis axis, int extent) {
+    if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; }))
+      order.push_back({axis, extent});
+  };
+  // Halos are exchanged around every layer: tiles that have no place of their own are neighbours.
+  std::vector<std::string> names;
+  for (const char* tile : {"tile_h", "tile_w"})
+    if (std::find(s.placement.begin(), s.placement.end(), tile) == s.placement.end()) names.emplace_back(tile);
+  names.insert(names.end(), s.placement.begin(), s.placement.end());
+  for (const char* rest : {"tp", "cp", "dp", "pp"}) names.emplace_back(rest);
+  for (const std::string& name : names) {
+    if (name == "tp") add(Axis::tp, s.tp);
+    if (name == "cp") add(Axis::cp, s.cp);
+    if (name == "pp") add(Axis::pp, s.pp);
+    if (name == "tile_h") add(Axis::tile_h, s.tile_h);
+    if (name == "tile_w") add(Axis::tile_w, s.tile_w);
+    if (name == "dp" || name == "dp_shard") add(Axis::dp_shard, s.dp_shard);
+    if (name == "dp" || name == "dp_replicate") add(Axis::dp_replicate, s.dp_replicate);
+  }
+  return order;
+}
+
+void make_streams(ProgramFrame& frame, const StrategySettings& settings, const Schedule& schedule, int microbatches) {
+  const Streams streams{frame.program};
+  frame.compute = streams.add("compute");
+  frame.tp = streams.add("tp");
+  frame.cp = streams.add("cp");
+  frame.ep = streams.add("ep");
+  frame.dp = streams.add("dp");
+  frame.send_next = streams.add("pp.send_next");
+  frame.receive_prev = streams.add("pp.receive_prev");
+  frame.send_prev = streams.add("pp.send_prev");
+  frame.receive_next = streams.add("pp.receive_next");
+  frame.blocking_messages = !settings.overlap.pp;
+  frame.chunk_copies = schedule.copies();
+  frame.copies = streams.add("copies");
+  frame.io = streams.add("io", StreamKind::storage);
+  frame.host = streams.add("host", StreamKind::host);
+  frame.copies_out = settings.offload == Offload::none ? frame.copies : streams.add("copies.out");
+  // Hybrid sharding: reductions between nodes do not hold up gathers within them.
+  frame.dp_replicate = settings.fsdp.enabled && settings.dp_replicate > 1 ? streams.add("dp.replicate") : frame.dp;
+  if (settings.data_parallel == DataParallelism::parameter_server) frame.dp_replicate = streams.add("dp.receive");
+  if (settings.tile_h * settings.tile_w > 1) frame.tile = streams.add("tile");
+  if (runs_back(settings, schedule, microbatches))
+    frame.back = {true, streams.add("pp.gradients.send_next"), streams.add("pp.activations.send_prev"),
+                  streams.add("pp.gradients.receive_prev"), streams.add("pp.activations.receive_next")};
+}
+
+void set_types(ProgramFrame& frame, const Workload& workload) {
+  switch (workload.training.precision) {
+    case Precision::fp32:
+      frame.activation_dtype = frame.arithmetic_dtype = DType::fp32;
+      frame.mixed = false;
+      break;
+    case Precision::tf32:
+      frame.activation_dtype = DType::fp32;
+      frame.arithmetic_dtype = DType::tf32;
+      frame.mixed = false;
+      break;
+    case Precision::bf16: frame.mixed = false; break;
+    case Precision::bf16_mixed: break;
+    case Precision::fp16_mixed: frame.activation_dtype = frame.arithmetic_dtype = DType::fp16; break;
+    case Precision::fp8_mixed:
+      frame.fp8 = workload.training.fp8;
+      if (frame.fp8->recipe == Fp8Recipe::mxfp8) frame.narrow_arithmetic = DType::mxfp8;
+      break;
+    // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
+    case Precision::fp4_mixed:
+      frame.fp8 = workload.training.fp8;
+      frame.fp8->recipe = Fp8Recipe::tensorwise;
+      frame.narrow = frame.narrow_arithmetic = DType::fp4;
+      break;
+  }
+  frame.samples_first = workload.kernels.samples_first;
+  frame.gradient_dtype = workload.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame.activation_dtype;
+}
+
+}  // namespace rehearse

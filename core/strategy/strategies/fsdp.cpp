@@ -1,0 +1,58 @@
+// Fully sharded data parallelism (Zhao et al. 2023): parameters, gradients and optimizer state are slices over
+// dp_shard. Each block is a unit that is gathered around its use; what stands outside the layers is the root unit. In
+// mixed precision the slice is the optimizer's master copy, cast before it is gathered.
+
+#include <fmt/format.h>
+
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class Fsdp final : public Strategy {
+ public:
+  bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
+  void check(const PlanRequest& request) const override {
+    const StrategySettings& s = request.settings;
+    if (request.workload.network.routing() != nullptr && s.dp_replicate > 1 && s.dp_shard * s.cp > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("copies of experts lie along the ranks of a stage, not within dp_shard({}): they have no "
+                              "lowering with dp_replicate({})",
+                              s.dp_shard, s.dp_replicate),
+                  "strategy.dp_replicate",
+                  fmt::format("set strategy.dp_replicate to 1 and strategy.dp_shard to {}", s.dp));
+    const FsdpSettings& f = s.fsdp;
+    if (f.reshard_after_backward == Reshard::never && f.reshard_after_forward == Reshard::always)
+      throw Error(ErrorKind::usage, "parameters that are dropped after forward cannot be kept after backward",
+                  "strategy.fsdp.reshard_after_backward",
+                  "set strategy.fsdp.reshard_after_forward to never, or reshard_after_backward to always");
+  }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override {
+    const auto& s = request.settings;
+    if (s.dp_shard * s.cp == 1) return;
+    if (s.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    if (s.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
+    // Experts are units of their ranks' copies, be it a single one.
+    if (request.workload.network.routing() != nullptr) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
+    plan.shard_gradients = plan.shard_parameters = true;
+    plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
+  }
+};
+
+[[maybe_unused]] const bool registered_fsdp = strategies().add(
+    {"fsdp",
+     "parameters, gradients and optimizer state divided over dp_shard; one unit per block, gathered around its use",
+     {{"fsdp.enabled", "true", "false"},
+      {"dp_shard", "ranks over which one copy is sharded", "dp"},
+      {"fsdp.reshard_after_forward", "drop parameters after forward, gather them again for backward", "auto"},
+      {"fsdp.reshard_after_backward", "drop them after backward", "auto"},
+      {"fsdp.prefetch_forward", "units gathered ahead", "1"},
+      {"fsdp.prefetch_backward", "units gathered ahead", "1"},
+      {"fsdp.limit_all_gathers", "gathers wait for memory given back", "true"},
+      {"grad_sync", "reduce after every microbatch, or only after the last", "auto"}},
+     std::make_shared<Fsdp>()});
+
+}  // namespace
+
+}  // namespace rehearse

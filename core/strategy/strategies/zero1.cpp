@@ -1,0 +1,43 @@
+// ZeRO stage 1 (Rajbhandari et al. 2020, sec. 5.1), Megatron's distributed optimizer: each replica keeps a slice of the
+// optimizer state. Gradients are reduce-scattered to the slice's owner, updated parameters all-gathered.
+
+#include <fmt/format.h>
+
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class Zero1 final : public Strategy {
+ public:
+  bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 1; }
+  void check(const PlanRequest& request) const override {
+    const StrategySettings& s = request.settings;
+    if (s.fsdp.enabled)
+      throw Error(ErrorKind::usage,
+                  fmt::format("fsdp.enabled and zero_stage({}) both divide the optimizer state", s.zero_stage),
+                  "strategy.zero_stage", "choose one: fsdp.enabled shards what zero_stage 3 does");
+    if (s.zero_stage == 1 && s.grad_sync == GradientSync::every && request.microbatches > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("zero_stage 1 accumulates whole gradients of {} microbatches and reduces them once",
+                              request.microbatches),
+                  "strategy.grad_sync", "set strategy.grad_sync to last, or strategy.zero_stage to 2");
+  }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override {
+    if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());
+    if (request.settings.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    // They hold the same parameters, too.
+    if (request.settings.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
+  }
+};
+
+[[maybe_unused]] const bool registered_zero1 = strategies().add(
+    {"zero1",
+     "optimizer state divided over the data-parallel replicas (distributed optimizer)",
+     {{"zero_stage", "1", "0"}, {"overlap.param_gather", "gather updated parameters under the next forward", "false"}},
+     std::make_shared<Zero1>()});
+
+}  // namespace
+
+}  // namespace rehearse

@@ -1,0 +1,13 @@
+#include "core/base/error.hpp"
+#include "gpu_backend/communicate/nccl_world.hpp"
+
+namespace rehearse {
+
+std::unique_ptr<Transport> join_nccl(int, int, const MeetingPoint&, ComputeDevice&,
+                                     std::function<void(const std::string&)>) {
+  throw Error(ErrorKind::unavailable, "this build has no NCCL: ranks with GPUs cannot talk", "--device cuda",
+              "build where NCCL is installed, run one rank, or use --device cpu");
+}
+std::string nccl_version() { return {}; }
+
+}  // namespace rehearse

@@ -1,0 +1,90 @@
+#pragma once
+// Operators: what a device does for one compute task. Adding one is one file that registers one entry in the device's
+// table.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/program/held.hpp"
+#include "core/program/task.hpp"
+#include "gpu_backend/execute/numerics.hpp"
+#include "gpu_backend/execute/random.hpp"
+
+namespace rehearse {
+
+/// One operand as a kernel sees it. Storage is row-major and contiguous; a flat slice has the one extent `elements`.
+struct TensorView {
+  std::byte* data = nullptr;
+  ElementType type = ElementType::real32;
+  Access access = Access::read;
+  const Tensor* tensor = nullptr;
+  const Held* held = nullptr;  ///< Which global elements these are.
+  int layer = 0;               ///< Block position of the instance.
+
+  [[nodiscard]] std::int64_t elements() const { return held->elements(); }
+  [[nodiscard]] std::size_t rank() const { return held->extents.size(); }
+  [[nodiscard]] std::int64_t extent(std::size_t d) const { return held->extents[d]; }
+  /// Product of the extents from dimension `d` on.
+  [[nodiscard]] std::int64_t from(std::size_t d) const;
+  [[nodiscard]] bool writes() const { return access != Access::read; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+};
+
+/// What a rank observes of a step, besides its tensors.
+struct Observations {
+  double loss_sum = 0;      ///< Sum over the tokens whose loss this rank computed.
+  std::int64_t tokens = 0;  ///< How many those are.
+  double norm_squared = 0;  ///< Of the gradients of all ranks, where they are clipped.
+};
+
+/// Where a device launches what an operator asks for; each device knows its own.
+struct LaunchContext;
+
+/// Random numbers of one task, for any step.
+struct TaskRandom {
+  RandomKey task;  ///< Of the run's seed and the task's name.
+  std::uint64_t layer = 0;
+  std::uint64_t pass = 0;  ///< 0: the only one.
+  [[nodiscard]] RandomKey at(std::int64_t step) const {
+    const RandomKey key = task.with(static_cast<std::uint64_t>(step)).with(layer);
+    return pass > 0 ? key.with(pass) : key;
+  }
+};
+
+/// One call.
+struct OperatorCall {
+  const ComputeTask* task = nullptr;
+  std::vector<TensorView> operands;  ///< In the task's order.
+  std::vector<std::int64_t> dims;    ///< ComputeTask::dims and offsets, evaluated on this rank.
+  std::vector<std::int64_t> offsets;
+  RandomKey random;               ///< Of the task's numbers, for this step and layer.
+  TaskRandom any_step;            ///< The same for any step, where steps are replayed.
+  std::int64_t first_sample = 0;  ///< Global index, in the step, of sample 0 of the microbatch.
+  std::int64_t step = 0;
+  /// Whether this rank is the first of those that hold the same elements of operand 0.
+  bool first_replica = true;
+  Observations* observed = nullptr;
+  /// Set by devices that launch; null on the CPU, whose operators compute before they return.
+  LaunchContext* launch = nullptr;
+
+  [[nodiscard]] const TensorView& operand(std::size_t i) const { return operands.at(i); }
+};
+
+/// A device's implementation. It may assume the operands that gpu_backend/README.md lists for its name.
+struct Operator {
+  void (*run32)(const OperatorCall&) = nullptr;
+  void (*run64)(const OperatorCall&) = nullptr;
+  void operator()(const OperatorCall& call, Numerics numerics) const {
+    (numerics == Numerics::fp64 ? run64 : run32)(call);
+  }
+};
+
+/// Name in a device's table: "matmul.linear", or the op alone where the task has no variant.
+[[nodiscard]] std::string operator_name(const ComputeTask& task);
+
+}  // namespace rehearse

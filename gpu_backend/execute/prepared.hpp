@@ -1,0 +1,54 @@
+#pragma once
+// What the instructions of a rank's step do on its device, worked out once: operators and their calls, collectives,
+// channels.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "gpu_backend/execute/collective_work.hpp"
+#include "gpu_backend/execute/counted_exchange.hpp"
+#include "gpu_backend/execute/device.hpp"
+#include "gpu_backend/execute/plan.hpp"
+
+namespace rehearse {
+
+struct Prepared {
+  std::string name;  ///< As in traces: body and task.
+  const Operator* op = nullptr;
+  const Operator* clear = nullptr;  ///< Runs first on what the task would add to, where it overwrites.
+  OperatorCall call;                ///< Without addresses, step and random numbers.
+  // What is in flight outlives an executor that fails.
+  std::shared_ptr<CollectiveWork> collective;
+  std::shared_ptr<CountedExchange> exchange;
+  Channel* channel = nullptr;
+};
+
+/// Holds the communicators and channels of a plan, which instructions of one group and stream share. All ranks prepare
+/// their steps in the same order.
+class Preparation {
+ public:
+  /// What operators observe goes to `observed`.
+  Preparation(RankPlan& plan, const ComputeDevice& device, Transport& transport, Observations& observed)
+      : plan_(plan), program_(plan.program()), device_(device), transport_(transport), observed_(observed) {}
+
+  /// Throws Error (unavailable) for tasks that cannot be executed.
+  [[nodiscard]] Prepared prepare(const Instruction& in);
+
+ private:
+  [[nodiscard]] const Tensor& tensor(int id) const { return program_.tensors[static_cast<std::size_t>(id)]; }
+  void prepare_compute(const Instruction& in, const ComputeTask& c, Prepared& out) const;
+  Communicator* communicator(int group, StreamId stream);
+  Channel* channel(const P2pTask& m, const ExprContext& at);
+
+  RankPlan& plan_;
+  const Program& program_;
+  const ComputeDevice& device_;
+  Transport& transport_;
+  Observations& observed_;
+  std::map<std::pair<int, int>, std::unique_ptr<Communicator>> communicators_;  ///< By group and stream.
+  std::map<std::string, std::unique_ptr<Channel>> channels_;
+};
+
+}  // namespace rehearse

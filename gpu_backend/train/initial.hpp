@@ -1,0 +1,25 @@
+#pragma once
+// Initial values: a function of (seed, global name, global element), independent of sharding and of rank.
+
+#include <string>
+#include <vector>
+
+#include "core/program/held.hpp"
+#include "gpu_backend/execute/numerics.hpp"
+
+namespace rehearse {
+
+/// A tensor's name with "{layer}" replaced by the block position.
+[[nodiscard]] std::string instance_name(const std::string& name, int layer);
+
+/// Whether all its initial values are 0.
+[[nodiscard]] bool begins_as_zeros(const Tensor& tensor);
+
+/// Values of every element that `held` stores, in order; 0 for padding and for tensors without an initialiser.
+/// Initialisers: "zeros", "ones", "normal(STD)". Throws std::logic_error for others.
+[[nodiscard]] std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed);
+
+/// Values as a device stores them.
+[[nodiscard]] std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type);
+
+}  // namespace rehearse

@@ -1,0 +1,45 @@
+#pragma once
+// A run of many steps on one rank: checkpoints, resuming, and what is said about each step and about all of them.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/trace/trace.hpp"
+#include "gpu_backend/execute/executor.hpp"
+
+namespace rehearse {
+
+struct TrainingRun {
+  std::int64_t steps = 10;      ///< Last step's number plus one: a resumed run does what is missing.
+  std::string checkpoints;      ///< Folder; empty: none are written.
+  std::int64_t save_every = 0;  ///< Steps between checkpoints; 0: after the last step only.
+  bool resume = false;          ///< Go on from the newest complete checkpoint, or begin where there is none.
+  /// Gather the spans of the last step of all ranks on rank 0. That step is issued task by task: a replay has no times
+  /// of tasks.
+  bool trace = false;
+  bool replay = false;                             ///< Replay steps where that is possible (ExecutorOptions).
+  std::function<void(const StepResult&)> on_step;  ///< Called on every rank after each step.
+};
+
+/// Median and spread of step times, without the first, which also warms up.
+struct StepTimes {
+  double median = 0, p5 = 0, p95 = 0;
+  std::int64_t counted = 0;
+};
+[[nodiscard]] StepTimes summarise(std::vector<double> seconds);
+
+struct TrainingSummary {
+  std::int64_t resumed_at = 0;
+  StepTimes times;
+  StepResult last;
+  std::vector<Span> spans;           ///< On rank 0 of a traced run.
+  std::int64_t replayed = 0;         ///< Steps.
+  std::string not_replayed_because;  ///< As Executor says.
+};
+
+/// Runs it; all ranks call it.
+TrainingSummary train(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data,
+                      const TrainingRun& run);
+
+}  // namespace rehearse
