@@ -12,7 +12,8 @@
 //     300)
 //
 // In Markdown a block fenced as ```console holds `$ COMMAND` lines, each followed by its output up to the next `$` or
-// the end. The info string may add `ignore` (not run) or `exit=N`. Commands that install or fetch (./bootstrap, git
+// the end. The info string may add `ignore` (not run), `exit=N`, and `numbers=N%`: numbers may be off by so much, which
+// keeps a page true while constants are measured again (numbers.hpp). Commands that install or fetch (./bootstrap, git
 // clone) are skipped.
 
 #include <stdexcept>
@@ -35,6 +36,8 @@ struct Command {
   Lines expected;  ///< Without trailing empty lines.
   std::vector<std::pair<std::string, std::string>> environment;
   OutputCheck check = OutputCheck::exact;
+  /// How far numbers may be off, relative to the larger (numbers.hpp); 0: the output is compared as text.
+  double number_tolerance = 0;
   int expected_status = 0;
   int timeout_s = 300;  ///< Bounds what hangs, on a busy machine too. 0 is no limit.
 
