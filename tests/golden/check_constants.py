@@ -1,0 +1,125 @@
+"""Constants are measured again; what only behaviour may change must not notice.
+
+usage: check_constants.py BUILD_FOLDER SOURCE_FOLDER REHEARSE
+
+Ten constants of topologies/calibration are drawn, each is raised by 1 % in a copy of the data directory, and every transcript and the front page (ctest -L golden) run against the
+copy: all must pass. So that passing means something, a change of 30 % must fail on the front page.
+tests/published/ACCURACY.md is the opposite: it must change with 1 % of a constant that matters, while its baseline fails beyond the stated tolerance only.
+"""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+build, source, rehearse = (os.path.abspath(path) for path in sys.argv[1:4])
+CALIBRATION = os.path.join("topologies", "calibration")
+ACCURACY = os.path.join(source, "tests", "published", "accuracy.py")
+MATTERS = ("ampere.json", "kernels", "gemm", "constants", "bandwidth_fraction", "value")
+MATTERS_MOST = ("ampere.json", "kernels", "gemm", "constants", "efficiency", "value")
+failures = []
+
+
+def constants_of(document, path=()):
+    """Where the values of constants stand in a calibration file. Nothing is 1 % of zero."""
+    members = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    for key, member in members:
+        if key == "value" and member:
+            yield (*path, key)
+        else:
+            yield from constants_of(member, (*path, key))
+
+
+def read(name):
+    with open(os.path.join(source, CALIBRATION, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def drawn(count):
+    files = sorted(name for name in os.listdir(os.path.join(source, CALIBRATION)) if name.endswith(".json"))
+    every = [(name, *path) for name in files for path in constants_of(read(name))]
+    return random.Random(1).sample(every, count)
+
+
+def name_of(constant):
+    file, *path = constant
+    return f"{file} {'.'.join(str(key) for key in path if key not in ('kernels', 'constants', 'value'))}"
+
+
+class Changed:
+    """A data directory like the shipped one, but for one constant."""
+
+    def __init__(self, constant, factor):
+        self.constant, self.factor = constant, factor
+
+    def __enter__(self):
+        self.root = tempfile.mkdtemp(prefix="rehearse_constants_")
+        for folder in ("topologies", "scenarios"):
+            shutil.copytree(os.path.join(source, folder), os.path.join(self.root, folder))
+        file, *path = self.constant
+        document = read(file)
+        place = document
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] *= self.factor
+        with open(os.path.join(self.root, CALIBRATION, file), "w", encoding="utf-8") as out:
+            json.dump(document, out)
+        return self.root
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.root)
+
+
+def tests_pass(data, *which):
+    """Whether those of ctest do with the data directory, and what it prints."""
+    done = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", *which], env={**os.environ, "REHEARSE_DATA": data}, capture_output=True, text=True)
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def accuracy(*words):
+    done = subprocess.run([sys.executable, ACCURACY, *words, "--program", rehearse], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def transcripts_stay():
+    for constant in drawn(10):
+        with Changed(constant, 1.01) as data:
+            passed, output = tests_pass(data, "-L", "golden")
+        print(f"{'pass' if passed else 'FAIL'}  {name_of(constant)} + 1 %", flush=True)
+        if not passed:
+            failures.append(f"{name_of(constant)} + 1 % changes a transcript or the front page:\n{output}")
+
+
+def front_page_notices():
+    with Changed(MATTERS_MOST, 1.3) as data:
+        passed, _ = tests_pass(data, "-R", "^readme$")
+    if passed:
+        failures.append(f"{name_of(MATTERS_MOST)} + 30 % goes by unnoticed on the front page: does it run on the changed data?")
+
+
+def page_of_accuracy_moves():
+    with open(os.path.join(source, "tests", "published", "ACCURACY.md"), encoding="utf-8") as file:
+        shipped = file.read()
+    with Changed(MATTERS, 1.01) as data, tempfile.TemporaryDirectory() as to:
+        status, output = accuracy("write", "--data", data, "--to", to)
+        if status != 0:
+            failures.append(f"accuracy.py write: {output}")
+            return
+        with open(os.path.join(to, "ACCURACY.md"), encoding="utf-8") as file:
+            if file.read() == shipped:
+                failures.append(f"{name_of(MATTERS)} + 1 % leaves ACCURACY.md as it is")
+        status, output = accuracy("check", "--data", data)
+        if status != 0:
+            failures.append(f"{name_of(MATTERS)} + 1 % is outside the baseline's tolerance:\n{output}")
+    with Changed(MATTERS_MOST, 1.1) as data:
+        status, output = accuracy("check", "--data", data)
+        if status != 1 or "step time, all: bias % was" not in output or "accuracy.py write" not in output:
+            failures.append(f"{name_of(MATTERS_MOST)} + 10 % isn't reported as it should be:\n{output}")
+
+
+transcripts_stay()
+front_page_notices()
+page_of_accuracy_moves()
+sys.exit("\n".join(failures) if failures else 0)
