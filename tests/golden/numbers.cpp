@@ -139,19 +139,20 @@ bool within(const Token& a, const Token& b, double tolerance) {
   return std::abs(a.value - b.value) <= allowed * (1 + 1e-9);
 }
 
-/// Whether each character of `a` stands in `b` within `reach` of its place.
-bool found_nearby(const std::string& a, const std::string& b, std::size_t reach) {
+/// How many characters of `a` do not stand in `b` within `reach` of their places.
+std::size_t not_nearby(const std::string& a, const std::string& b, std::size_t reach) {
+  std::size_t count = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto first = i > reach ? i - reach : 0;
-    if (std::string_view(b).substr(first, i + reach + 1 - first).find(a[i]) == std::string_view::npos) return false;
+    if (std::string_view(b).substr(first, i + reach + 1 - first).find(a[i]) == std::string_view::npos) ++count;
   }
-  return true;
+  return count;
 }
 
 bool pictures_alike(const Token& a, const Token& b, double tolerance) {
   if (a.text.size() != b.text.size()) return false;
   const auto reach = static_cast<std::size_t>(std::ceil(tolerance * static_cast<double>(a.text.size())));
-  return found_nearby(a.text, b.text, reach) && found_nearby(b.text, a.text, reach);
+  return not_nearby(a.text, b.text, reach) <= reach && not_nearby(b.text, a.text, reach) <= reach;
 }
 
 std::string percent(double share) {

@@ -7,8 +7,9 @@
 //   a number     "20.52", "153,323", "-3.7", "1e-05": within the tolerance, and one unit of its last decimal more,
 //                which is how far rounding goes. A whole number has no decimals: 8 GPUs are never 9.
 //   a bar        "#####": its length is a number, give or take one character.
-//   a picture    what stands between the two vertical bars of a line, 20 characters or more: each character must be
-//                found within the tolerance of the row's length from its place.
+//   a picture    what stands between the two vertical bars of a line, 20 characters or more: characters must be found
+//                within the tolerance of the row's length from their places, all but that share of them, as what takes
+//                a fraction of a character shows here and not there.
 //   anything else, names with digits in them ("gpt3_175b") too: must be the same.
 
 #include "tests/golden/transcript.hpp"

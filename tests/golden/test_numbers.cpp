@@ -62,6 +62,9 @@ TEST_CASE("a picture's characters stand near their places") {
   const std::string row = "stage 0 |0011223.....aaaa44....bbbb55....cccc==oooo|";
   CHECK(alike(row, "stage 0 |0011223....aaaaa44....bbbb55....cccc==oooo|"));
   CHECK(alike(row, "stage 0 |0011223....aaaa44....bbbb55....cccc==ooooo|"));
+  CHECK(alike(row,
+              "stage 0 |001122......aaaa44....bbbb55....cccc==oooo|"));  // what is as short as a character may be lost
+  CHECK_FALSE(alike(row, "stage 0 |0011223.....aaaa44....bbb.55....ccc...ooooo|"));
   CHECK_FALSE(alike(row, "stage 0 |0011223.....bbbb44....aaaa55....cccc==oooo|"));
   CHECK_FALSE(alike(row, "stage 0 |00112233....aaaaa4....bbbb55....dddd==oooo|"));
   CHECK_FALSE(alike(row, "stage 0 |0011223.....aaaa44....bbbb55....cccc==oooo.|"));
