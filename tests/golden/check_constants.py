@@ -2,10 +2,11 @@
 
 usage: check_constants.py BUILD_FOLDER SOURCE_FOLDER REHEARSE
 
-Transcripts (ctest -L golden) run against a copy of the data directory in which every constant of topologies/calibration is 1 % larger, and must pass: none may enter them. The front
-page shows real machines, with a tolerance: ten constants are drawn, the one that matters most stands beside them, and the page must stay true with each of them 1 % larger. So that this
-means something, it must fail with 10 %.
-tests/published/ACCURACY.md is the opposite: it must change with 1 % of a constant that matters, while its baseline fails beyond the stated tolerance only.
+Transcripts (ctest -L golden) run against a copy of the data directory in which every constant of topologies/calibration
+is 1 % larger, and must pass: none may enter them. The front page shows real machines, with a tolerance: ten constants
+are drawn, the one that matters most stands beside them, and the page must stay true with each of them 1 % larger. So
+that this means something, it must fail with 10 %. tests/published/ACCURACY.md is the opposite: it must change with 1 %
+of a constant that matters, while its baseline fails beyond the stated tolerance only.
 """
 import json
 import os
@@ -25,8 +26,9 @@ failures = []
 
 def constants_of(document, path=()):
     """Where the values of constants stand in a calibration file. Nothing is 1 % of zero."""
-    members = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    for key, member in members:
+    if not isinstance(document, (dict, list)):
+        return
+    for key, member in document.items() if isinstance(document, dict) else enumerate(document):
         if key == "value" and member:
             yield (*path, key)
         else:
@@ -85,7 +87,9 @@ class Changed:
 
 def tests_pass(data, *which):
     """Whether those of ctest do with the data directory, and what it prints."""
-    done = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "--parallel", str(os.cpu_count()), *which], env={**os.environ, "REHEARSE_DATA": data}, capture_output=True, text=True)
+    command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "--parallel",
+               str(os.cpu_count())]
+    done = subprocess.run([*command, *which], env={**os.environ, "REHEARSE_DATA": data}, capture_output=True, text=True)
     return done.returncode == 0, done.stdout + done.stderr
 
 
@@ -108,14 +112,16 @@ def front_page_stays():
             passed, output = tests_pass(data, "-R", "^readme$")
         print(f"{'pass' if passed else 'FAIL'}  front page, {name_of(constant)} + 1 %", flush=True)
         if not passed:
-            failures.append(f"{name_of(constant)} + 1 % makes the front page untrue: mark the block numbers=3%, or show less of it\n{output}")
+            failures.append(f"{name_of(constant)} + 1 % makes the front page untrue: mark the block numbers=3%, or show "
+                            f"less of it\n{output}")
 
 
 def front_page_notices():
     with Changed(1.1, MATTERS_MOST) as data:
         passed, _ = tests_pass(data, "-R", "^readme$")
     if passed:
-        failures.append(f"{name_of(MATTERS_MOST)} + 10 % goes by unnoticed on the front page: does it run on the changed data?")
+        failures.append(f"{name_of(MATTERS_MOST)} + 10 % goes by unnoticed on the front page: does it run on the "
+                        f"changed data?")
 
 
 def page_of_accuracy_moves():

@@ -2,8 +2,10 @@
 
 usage: accuracy.py check|write [--program REHEARSE] [--data FOLDER] [--to FOLDER]
 
-check  compares today's figures with accuracy.json under the tolerance that the file states; exit code 1 where one is outside.
-write  writes accuracy.json and ACCURACY.md beside this file, and the likely ranges, topologies/prediction_errors.json, which come from the same errors.
+check  compares today's figures with accuracy.json under the tolerance that the file states; exit code 1 where one is
+       outside.
+write  writes accuracy.json and ACCURACY.md beside this file, and the likely ranges that come from the same errors,
+       topologies/prediction_errors.json.
 
   --program REHEARSE  the program (build/default/bin/rehearse)
   --data FOLDER       what holds topologies and scenarios (this repository)
@@ -21,13 +23,25 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 COMMAND = "python3 tests/published/accuracy.py write"
-MANY = {"median": {"points": 0.3, "share": 0.1}, "p90": {"points": 0.5, "share": 0.1}, "bias": {"points": 0.5}, "inside": {"points": 3, "rows": 1}}
-ALIKE = {"median": {"points": 1, "share": 0.1}, "p90": {"points": 1.5, "share": 0.1}, "bias": {"points": 1}, "inside": {"points": 10, "rows": 2}}
+MANY = {
+    "median": {"points": 0.3, "share": 0.1},
+    "p90": {"points": 0.5, "share": 0.1},
+    "bias": {"points": 0.5},
+    "inside": {"points": 3, "rows": 1},
+}
+ALIKE = {
+    "median": {"points": 1, "share": 0.1},
+    "p90": {"points": 1.5, "share": 0.1},
+    "bias": {"points": 1},
+    "inside": {"points": 10, "rows": 2},
+}
 TOLERANCE = {
-    "why": "A figure may differ by the points, by the share of its baseline, or by what so many rows make of it, whichever is more; counts of rows not at all. Measured: 1 % of the constant that "
-           "moves most, the efficiency of A100's products, moves the median of all rows by 0.07 points, their bias by 0.29 and their 90th percentile by 0.35, and those of one source, whose "
-           "rows are alike and move together, by up to 0.9 points and 9 % of its rows out of their range. So a constant may be measured again within 1 %; a mechanism that is lost moves some source "
-           "by several points.",
+    "why": "A figure may differ by the points, by the share of its baseline, or by what so many rows make of it, whichever "
+           "is more; counts of rows not at all. Measured: 1 % of the constant that moves most, the efficiency of A100's "
+           "products, moves the median of all rows by 0.07 points, their bias by 0.29 and their 90th percentile by 0.35, "
+           "and those of one source, whose rows are alike and move together, by up to 0.9 points and 9 % of its rows out "
+           "of their range. So a constant may be measured again within 1 %; a mechanism that is lost moves some source by "
+           "several points.",
     "all": MANY,
     "kinds": MANY,
     "generations": ALIKE,
@@ -54,8 +68,9 @@ def validate(program, data, ranges_file):
     """The scoreboard of all rows. Writes the likely ranges that come from these rows to `ranges_file`."""
     with tempfile.TemporaryDirectory() as folder:
         answer = os.path.join(folder, "scoreboard.json")
-        command = [program, "validate", "--format", "json", "-o", answer, "--write-ranges", ranges_file, "--measurements", *measurement_files()]
-        done = subprocess.run(command, env={**os.environ, "REHEARSE_DATA": data}, capture_output=True, text=True)
+        command = [program, "validate", "--format", "json", "-o", answer, "--write-ranges", ranges_file]
+        done = subprocess.run([*command, "--measurements", *measurement_files()],
+                              env={**os.environ, "REHEARSE_DATA": data}, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"rehearse validate: {done.stderr}")
         with open(answer, encoding="utf-8") as file:
@@ -69,16 +84,20 @@ def read_json(path):
 
 def generations(data):
     """Of each GPU of the catalogue."""
-    return {os.path.basename(path)[:-5]: read_json(path)["generation"] for path in glob.glob(os.path.join(data, "topologies", "gpus", "*.json"))}
+    files = glob.glob(os.path.join(data, "topologies", "gpus", "*.json"))
+    return {os.path.basename(path)[:-5]: read_json(path)["generation"] for path in files}
 
 
 def range_of(model, generation, strategy, ranges):
     """Factors to the likely range, of the narrowest kind that is known: as core/scoreboard/prediction_range.hpp."""
-    known = {(group["model"], group["generation"], group["strategy"]): (group["p10"], group["p90"]) for group in ranges["groups"]}
-    for kind in ((model, generation, strategy), (model, generation, ""), (model, "", "")):
-        if kind in known:
-            return known[kind]
-    return known[("", "", "")]
+    known = by_kind(ranges)
+    wider = ((model, generation, strategy), (model, generation, ""), (model, "", ""), ("", "", ""))
+    group = known[next(kind for kind in wider if kind in known)]
+    return group["p10"], group["p90"]
+
+
+def by_kind(ranges):
+    return {(group["model"], group["generation"], group["strategy"]): group for group in ranges["groups"]}
 
 
 # Figures
@@ -95,7 +114,8 @@ def figures_of(rows):
     """Of rows (error, whether the measurement lies in the likely range, None where there is none), in percent."""
     errors = [error for error, _ in rows]
     sizes = [abs(error) for error in errors]
-    out = {"rows": len(rows), "median": quantile(sizes, 0.5), "p90": quantile(sizes, 0.9), "bias": quantile(errors, 0.5)}
+    out = {"rows": len(rows), "median": quantile(sizes, 0.5), "p90": quantile(sizes, 0.9),
+           "bias": quantile(errors, 0.5)}
     if rows[0][1] is not None:
         out["inside"] = sum(inside for _, inside in rows) / len(rows)
     return {name: value if name == "rows" else round(100 * value, 2) for name, value in out.items()}
@@ -104,11 +124,14 @@ def figures_of(rows):
 def source_of(row):
     """The citation up to its commit, table or line; of a table of columns alone, whose they are."""
     words = re.split("[,;(]| @| line | Table ", row["source"])[0].strip()
-    return f"VIA-Research/vTrain, {words.replace(' CSV', '')}" if "VIA-Research/vTrain" in row["source"] and words.endswith("CSV") else words
+    if "VIA-Research/vTrain" in row["source"] and words.endswith("CSV"):
+        return f"VIA-Research/vTrain, {words.replace(' CSV', '')}"
+    return words
 
 
 def accuracy_of(board, ranges, generation_of):
-    """All figures: of step times over all rows, by kind, by kind and GPU generation, and by source; of peak memory over all rows and by source."""
+    """All figures: of step times over all rows, by kind, by kind and GPU generation, and by source; of peak memory over
+    all rows and by source."""
     times, memory = {}, {}
 
     def add(to, row, *keys):
@@ -121,7 +144,8 @@ def accuracy_of(board, ranges, generation_of):
         generation, error = generation_of[row["gpu"]], row["error"]
         low, high = range_of(row["model_kind"], generation, row["strategy"], ranges)
         kind, source = row["model_kind"], source_of(row)
-        add(times, (error, low <= 1 / (1 + error) <= high), ("all", "all"), ("kinds", kind), ("generations", f"{kind} on {generation}"), ("sources", source))
+        add(times, (error, low <= 1 / (1 + error) <= high), ("all", "all"), ("kinds", kind),
+            ("generations", f"{kind} on {generation}"), ("sources", source))
         if "memory" in row:
             add(memory, (row["memory"]["error"], None), ("all", "all"), ("sources", source))
     return {"step_time": grouped(times), "peak_memory": grouped(memory)}
@@ -135,11 +159,13 @@ def grouped(rows):
 
 
 def today(program, data, ranges_file, shipped=None):
-    """Today's figures. `ranges_file` gets the ranges that today's errors give; rows are called inside by those, or by the `shipped` ones."""
+    """Today's figures. `ranges_file` gets the ranges that today's errors give; rows are called inside by those, or by the
+    `shipped` ones."""
     board = validate(program, data, ranges_file)
     accuracy = accuracy_of(board, shipped or read_json(ranges_file), generations(data))
     skipped = {reason: count for reason, count in sorted(board["skipped"].items())}
-    return {**accuracy, "predicted": board["summary"]["predicted_rows"], "listed": board["summary"]["listed_rows"], "skipped": skipped}
+    return {**accuracy, "predicted": board["summary"]["predicted_rows"], "listed": board["summary"]["listed_rows"],
+            "skipped": skipped}
 
 
 # Baseline
@@ -165,54 +191,69 @@ def differences(baseline, now, tolerance):
                 for figure, was in old[name].items():
                     reach = allowed(figure, was, old[name]["rows"], tolerance[group])
                     if abs(new[name][figure] - was) > reach + 1e-9:
-                        out.append(f"{what}, {name}: {FIGURES[figure]} was {was}, is {new[name][figure]} ({reach:.3g} allowed)")
+                        out.append(f"{what}, {name}: {FIGURES[figure]} was {was}, is {new[name][figure]} "
+                                   f"({reach:.3g} allowed)")
     return out
 
 
 def range_differences(shipped, now, tolerance):
     """One line for each kind of job whose shipped range is no longer what its errors give."""
-    def factors(ranges):
-        return {(g["model"], g["generation"], g["strategy"]): g for g in ranges["groups"]}
-
-    old, new = factors(shipped), factors(now)
-    out = [f"likely range of {' '.join(filter(None, kind)) or 'all'}: in one of topologies/prediction_errors.json and today's errors only" for kind in old.keys() ^ new.keys()]
+    old, new = by_kind(shipped), by_kind(now)
+    reach = tolerance["ranges"]["factor"]
+    out = [f"likely range of {words_of(kind)}: in one of topologies/prediction_errors.json and today's errors only"
+           for kind in sorted(old.keys() ^ new.keys())]
     for kind in sorted(old.keys() & new.keys()):
         for end in ("p10", "p90"):
-            if abs(old[kind][end] - new[kind][end]) > tolerance["ranges"]["factor"] + 1e-9:
-                out.append(f"likely range of {' '.join(filter(None, kind)) or 'all'}: {end} was {old[kind][end]}, is {new[kind][end]} ({tolerance['ranges']['factor']} allowed)")
+            if abs(old[kind][end] - new[kind][end]) > reach + 1e-9:
+                out.append(f"likely range of {words_of(kind)}: {end} was {old[kind][end]}, is {new[kind][end]} "
+                           f"({reach} allowed)")
     return out
+
+
+def words_of(kind):
+    return ", ".join(filter(None, kind)) or "all rows"
 
 
 # Page
 
+def cell(figure, value):
+    return format(value, {"rows": ",", "bias": "+.1f", "inside": ".0f"}.get(figure, ".1f"))
+
+
 def table(head, groups):
-    lines = [f"| {head} | " + " | ".join(FIGURES[figure] for figure in next(iter(groups.values()))) + " |"]
-    lines.append("|---|" + "--:|" * len(next(iter(groups.values()))))
-    for name, figures in groups.items():
-        cells = [f"{value:,}" if figure == "rows" else f"{value:+.1f}" if figure == "bias" else f"{value:.0f}" if figure == "inside" else f"{value:.1f}" for figure, value in figures.items()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    figures = list(next(iter(groups.values())))
+    lines = [f"| {head} | " + " | ".join(FIGURES[figure] for figure in figures) + " |",
+             "|---|" + "--:|" * len(figures)]
+    for name, of in groups.items():
+        lines.append(f"| {name} | " + " | ".join(cell(figure, of[figure]) for figure in figures) + " |")
     return "\n".join(lines)
 
 
 def page_of(accuracy):
     time, memory = accuracy["step_time"], accuracy["peak_memory"]
     all_rows = time["all"]["all"]
-    skipped = "\n".join(["| reason | rows |", "|---|--:|"] + [f"| {reason} | {count} |" for reason, count in accuracy["skipped"].items()])
+    reasons = [f"| {reason} | {count} |" for reason, count in accuracy["skipped"].items()]
+    skipped = "\n".join(["| reason | rows |", "|---|--:|", *reasons])
     return f"""# How far off predictions are
 
-This page is generated by `{COMMAND}`, from what [accuracy.json](accuracy.json) holds; don't edit it.
+This page is generated by `{COMMAND}` from [accuracy.json](accuracy.json); don't edit it.
 
-Others have measured {all_rows["rows"]:,} training steps whose jobs are described well enough to be predicted. Half of the predicted step times are within {all_rows["median"]:.1f} % of the
-measured ones, nine of ten within {all_rows["p90"]:.1f} %. The rows, with their sources, are in [data](data/SOURCES.md). `rehearse validate --measurements FILE` predicts those of one file, and
-`--explain ROW` shows everything that was assumed for one of them.
+Others have measured {all_rows["rows"]:,} training steps whose jobs are described well enough to be predicted. Half of the predicted step
+times are within {all_rows["median"]:.1f} % of the measured ones, nine of ten within {all_rows["p90"]:.1f} %. The rows, with their sources, are in
+[data](data/SOURCES.md). `rehearse validate --measurements FILE` predicts those of one file, and `--explain ROW` shows
+everything that was assumed for one of them.
 
-An error is predicted / measured - 1, of seconds per step. *Median* and *90th* are quantiles of its size. *Bias* is the median of the error itself: it is negative where predictions are too
-fast. *In range* is the share of measured steps inside the likely range that the prediction gives; 80 % are wanted.
+An error is predicted / measured - 1, of seconds per step. *Median* and *90th* are quantiles of its size. *Bias* is the
+median of the error itself: it is negative where predictions are too fast. *In range* is the share of measured steps
+inside the likely range that the prediction gives; 80 % are wanted.
 
-Read the figures with two things in mind. The ranges come from these same errors, so that the share inside them says little about a source that nobody has seen yet. And every second to ninth
-row of some sources gave a constant ([steps.json](../../topologies/calibration/steps.json)); `rehearse validate --refit` predicts those sources without what they gave.
+Read the figures with two things in mind. The ranges come from these same errors, so that the share inside them says
+little about a source that nobody has seen yet. And every second to ninth row of some sources gave a constant
+([steps.json](../../topologies/calibration/steps.json)); `rehearse validate --refit` predicts those sources without what
+they gave.
 
-{accuracy["predicted"]:,} rows are predicted. {accuracy["listed"]} of them count in no figure, because a field that matters is stated nowhere and had to be guessed.
+{accuracy["predicted"]:,} rows are predicted. {accuracy["listed"]} of them count in no figure, because a field that matters is stated nowhere and had
+to be guessed.
 
 ## Step time by kind of job
 
@@ -228,7 +269,8 @@ row of some sources gave a constant ([steps.json](../../topologies/calibration/s
 
 ## Rows that are not predicted
 
-Most of these are of image networks, single kernels and collectives, which tests of their own hold to measurements (`ctest -L published`).
+Most of these are of image networks, single kernels and collectives, which tests of their own hold to measurements
+(`ctest -L published`).
 
 {skipped}
 """
@@ -237,12 +279,13 @@ Most of these are of image networks, single kernels and collectives, which tests
 # Commands
 
 def write(program, data, to):
-    accuracy = {"schema": "rehearse/accuracy/v1", "what": f"Errors of predictions in percent of what others measured; written by {COMMAND}", "tolerance": TOLERANCE}
-    accuracy.update(today(program, data, os.path.join(to or os.path.join(data, "topologies"), "prediction_errors.json")))
-    with open(os.path.join(to or HERE, "accuracy.json"), "w", encoding="utf-8") as file:
-        file.write(compact(accuracy))
-    with open(os.path.join(to or HERE, "ACCURACY.md"), "w", encoding="utf-8") as file:
-        file.write(page_of(accuracy))
+    what = f"Errors of predictions in percent of what others measured; written by {COMMAND}"
+    accuracy = {"schema": "rehearse/accuracy/v1", "what": what, "tolerance": TOLERANCE}
+    ranges_folder = to or os.path.join(data, "topologies")
+    accuracy.update(today(program, data, os.path.join(ranges_folder, "prediction_errors.json")))
+    for name, text in (("accuracy.json", compact(accuracy)), ("ACCURACY.md", page_of(accuracy))):
+        with open(os.path.join(to or HERE, name), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def compact(value, depth=0):
