@@ -47,13 +47,19 @@ function(rehearse_add_property_test)
   endif()
 endfunction()
 
-# rehearse_add_golden(name file.tesh)
+# rehearse_add_golden(name file.tesh [AT_ROOT])
 # Runs the commands of a tesh file with the product and compares their output; nothing where the program isn't built.
-# Commands run in a temporary directory that links to everything in the source directory, with `rehearse` on PATH.
+# Commands run in a temporary directory that links to everything in this one, or with AT_ROOT in the source directory, with
+# `rehearse` on PATH.
 function(rehearse_add_golden name file)
+  cmake_parse_arguments(arg "AT_ROOT" "" "" ${ARGN})
+  set(directory "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(arg_AT_ROOT)
+    set(directory "${PROJECT_SOURCE_DIR}")
+  endif()
   if(TARGET rehearse)
     add_test(NAME golden_${name}
-      COMMAND golden_runner --scratch --cd "${PROJECT_SOURCE_DIR}" --path "$<TARGET_FILE_DIR:rehearse>"
+      COMMAND golden_runner --scratch --cd "${directory}" --path "$<TARGET_FILE_DIR:rehearse>"
               "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
   endif()

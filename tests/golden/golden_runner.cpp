@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/golden/diff.hpp"
+#include "tests/golden/numbers.hpp"
 #include "tests/golden/shell.hpp"
 #include "tests/golden/transcript.hpp"
 
@@ -94,12 +95,19 @@ Lines sorted_if_asked(Lines lines, OutputCheck check) {
   return lines;
 }
 
+/// Numbers beyond their tolerance, where that is all that differs; else the lines that do.
+Lines output_mismatch(const Command& command, const Outcome& outcome) {
+  if (command.number_tolerance > 0) {
+    auto comparison = compare_numbers(command.expected, outcome.output, command.number_tolerance);
+    if (comparison.same_text) return std::move(comparison.outside);
+  }
+  return unified_diff(sorted_if_asked(command.expected, command.check), sorted_if_asked(outcome.output, command.check));
+}
+
 void print_mismatch(const Command& command, const Outcome& outcome) {
   if (!command.note.empty()) std::cout << "  " << command.note << "\n";
   if (command.check != OutputCheck::ignored)
-    for (const auto& line :
-         unified_diff(sorted_if_asked(command.expected, command.check), sorted_if_asked(outcome.output, command.check)))
-      std::cout << line << "\n";
+    for (const auto& line : output_mismatch(command, outcome)) std::cout << line << "\n";
   if (outcome.timed_out)
     std::cout << "stopped after " << command.timeout_s << " s\n";
   else if (outcome.status != command.expected_status)

@@ -54,10 +54,24 @@ class MarkdownParser {
       shared.skipped = "marked ignore";
       return;
     }
-    const auto* end = word.data() + word.size();
-    if (!starts_with(word, "exit=") || std::from_chars(word.data() + 5, end, shared.expected_status).ptr != end ||
-        word.size() == 5)
-      throw ParseError(at_ + 1, "unknown word '" + word + "' after ```console; valid: ignore, exit=N");
+    if (!read_value(word, "exit=", "", shared.expected_status) && !read_tolerance(word, shared))
+      throw ParseError(at_ + 1, "unknown word '" + word + "' after ```console; valid: ignore, exit=N, numbers=N%");
+  }
+
+  /// Whether `word` is `key`, a number and `unit`.
+  template <class Number>
+  static bool read_value(std::string_view word, std::string_view key, std::string_view unit, Number& value) {
+    if (!starts_with(word, key) || word.size() <= key.size() + unit.size()) return false;
+    const auto number = word.substr(key.size(), word.size() - key.size() - unit.size());
+    const auto* end = number.data() + number.size();
+    return word.substr(word.size() - unit.size()) == unit && std::from_chars(number.data(), end, value).ptr == end;
+  }
+
+  static bool read_tolerance(std::string_view word, Command& shared) {
+    double percent = 0;
+    if (!read_value(word, "numbers=", "%", percent) || !(percent > 0 && percent < 100)) return false;
+    shared.number_tolerance = percent / 100;
+    return true;
   }
 
   void read_command(const Command& shared) {

@@ -57,7 +57,11 @@ TEST_CASE("mistakes in a Markdown file name their line") {
                                                               {"```console\nout\n```\n", 2},
                                                               {"```console exit=\n```\n", 1},
                                                               {"```console exit=1x\n```\n", 1},
-                                                              {"```console ignored\n```\n", 1}}));
+                                                              {"```console ignored\n```\n", 1},
+                                                              {"```console numbers=3\n```\n", 1},
+                                                              {"```console numbers=%\n```\n", 1},
+                                                              {"```console numbers=0%\n```\n", 1},
+                                                              {"```console numbers=few%\n```\n", 1}}));
   INFO(text);
   try {
     (void)parse_markdown(text);
@@ -80,6 +84,25 @@ TEST_CASE("an outcome matches by output, order and status as the command asks") 
   command.check = OutputCheck::ignored;
   CHECK(matches(command, {{"x"}, 0, false}));
   CHECK_FALSE(matches(command, {{"x"}, 1, false}));
+}
+
+TEST_CASE("a block's tolerance is its own commands', and lets their numbers move") {
+  const auto transcript =
+      parse_markdown("```console numbers=2.5% exit=3\n$ a\n10.0 s\n```\n```console\n$ b\n10.0 s\n```\n");
+  REQUIRE(transcript.commands.size() == 2);
+  const Outcome moved{{"10.2 s"}, 3, false};
+  CHECK(transcript.commands[0].number_tolerance == 0.025);
+  CHECK(matches(transcript.commands[0], moved));
+  CHECK_FALSE(matches(transcript.commands[0], {{"10.2 s"}, 0, false}));
+  CHECK_FALSE(matches(transcript.commands[0], {{"11.2 s"}, 3, false}));
+  CHECK(transcript.commands[1].number_tolerance == 0);
+  CHECK_FALSE(matches(transcript.commands[1], {{"10.2 s"}, 0, false}));
+}
+
+TEST_CASE("numbers within their tolerance are left as the page has them") {
+  const std::string page = "```console numbers=3%\n$ a\n10.0 s\n$ b\n10.0 s\n```\n";
+  CHECK(accept(parse_markdown(page), {{{"10.2 s"}, 0, false}, {{"12.0 s"}, 0, false}}) ==
+        "```console numbers=3%\n$ a\n10.0 s\n$ b\n12.0 s\n```\n");
 }
 
 TEST_CASE("accepting what already matches changes nothing") {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/golden/numbers.hpp"
+
 namespace golden {
 
 Lines split_lines(std::string_view text) {
@@ -23,7 +25,10 @@ bool matches(const Command& command, const Outcome& outcome) {
   if (outcome.timed_out || outcome.status != command.expected_status) return false;
   switch (command.check) {
     case OutputCheck::ignored: return true;
-    case OutputCheck::exact: return command.expected == outcome.output;
+    case OutputCheck::exact:
+      return command.expected == outcome.output ||
+             (command.number_tolerance > 0 &&
+              compare_numbers(command.expected, outcome.output, command.number_tolerance).alike());
     case OutputCheck::sorted: {
       const std::multiset<std::string> expected(command.expected.begin(), command.expected.end());
       return expected == std::multiset<std::string>(outcome.output.begin(), outcome.output.end());

@@ -4,15 +4,20 @@
 //
 // tesh files are SimGrid's format. The first character of a line says what it is, a block ends at an empty line or at
 // the next `$`:
-//     p TEXT                  a note, shown when a command of this block fails       # TEXT    a comment
-//     $ COMMAND               run by bash; a trailing backslash continues it         < TEXT    a line of its standard
-//     input > TEXT                  a line of its output, stdout and stderr together ! expect return N       the exit
-//     status it must have (default 0; a signal is 128 + its number) ! output ignore         its output is not compared
-//     ! output sort   lines may come in any order ! setenv NAME=VALUE     from here on ! timeout N|no  seconds (default
-//     300)
+//     p TEXT                a note, shown when a command of this block fails
+//     # TEXT                a comment
+//     $ COMMAND             run by bash; a trailing backslash continues it
+//     < TEXT                a line of its standard input
+//     > TEXT                a line of its output, stdout and stderr together
+//     ! expect return N     the exit status it must have (default 0; a signal is 128 + its number)
+//     ! output ignore       its output is not compared
+//     ! output sort         lines may come in any order
+//     ! setenv NAME=VALUE   from here on
+//     ! timeout N|no        seconds (default 300)
 //
 // In Markdown a block fenced as ```console holds `$ COMMAND` lines, each followed by its output up to the next `$` or
-// the end. The info string may add `ignore` (not run) or `exit=N`. Commands that install or fetch (./bootstrap, git
+// the end. The info string may add `ignore` (not run), `exit=N`, and `numbers=N%`: numbers may be off by so much, which
+// keeps a page true while constants are measured again (numbers.hpp). Commands that install or fetch (./bootstrap, git
 // clone) are skipped.
 
 #include <stdexcept>
@@ -35,6 +40,8 @@ struct Command {
   Lines expected;  ///< Without trailing empty lines.
   std::vector<std::pair<std::string, std::string>> environment;
   OutputCheck check = OutputCheck::exact;
+  /// How far numbers may be off, relative to the larger (numbers.hpp); 0: the output is compared as text.
+  double number_tolerance = 0;
   int expected_status = 0;
   int timeout_s = 300;  ///< Bounds what hangs, on a busy machine too. 0 is no limit.
 
