@@ -190,7 +190,11 @@ Blocks explain_collective(const std::string& name) {
           Facts{"", {{"play it", fmt::format("rehearse collectives --cluster dgx_h100 --op {}", name)}}}};
 }
 
-Glossary glossary() { return load_glossary(find_data().glossary().string()); }
+/// No words where the data has none: a folder of one's own need not bring them.
+Glossary glossary() {
+  const std::filesystem::path file = find_data().glossary();
+  return std::filesystem::exists(file) ? load_glossary(file.string()) : Glossary({});
+}
 
 Blocks explain_term(const std::string& name) {
   const Glossary words = glossary();
