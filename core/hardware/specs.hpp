@@ -1,7 +1,7 @@
 #pragma once
 // What a GPU, a machine and a network are: plain data as the files under topologies/ state it, every figure with
 // its source and its evidence. Nothing here is calibrated but what collectives take beyond NCCL's table
-// (collective_constants.hpp): achieved rates of kernels live in the calibration profiles of core/cost.
+// (collective_constants.hpp): achieved rates of kernels live in the calibration profiles of core/price.
 
 #include <array>
 #include <map>

@@ -80,6 +80,8 @@ Values values_of(const Verb& verb, const Positional& p) {
   if (verb.name == "explain") {
     std::vector<std::string> keys;
     for (const KeyHelp& k : scenario_keys()) keys.push_back(k.key);
+    for (std::string& term : names_of("glossary"))
+      if (term.find(' ') == std::string::npos) keys.push_back(std::move(term));
     return {Values::Kind::words, std::move(keys)};
   }
   if (verb.name == "import" && p.name == "WHAT") return {Values::Kind::words, {"topology", "trace", "collectives"}};

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/near_names.hpp"
@@ -12,6 +13,7 @@
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/collective/collective_op.hpp"
+#include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
 #include "core/lesson/lesson.hpp"
@@ -188,6 +190,22 @@ Blocks explain_collective(const std::string& name) {
           Facts{"", {{"play it", fmt::format("rehearse collectives --cluster dgx_h100 --op {}", name)}}}};
 }
 
+/// No words where the data has none: a folder of one's own need not bring them.
+Glossary glossary() {
+  const std::filesystem::path file = find_data().glossary();
+  return std::filesystem::exists(file) ? load_glossary(file.string()) : Glossary({});
+}
+
+Blocks explain_term(const std::string& name) {
+  const Glossary words = glossary();
+  const Term& t = words.at(name);
+  Facts more{"", {}};
+  if (!t.also.empty()) more.rows.emplace_back("also", fmt::format("{}", fmt::join(t.also, ", ")));
+  if (!t.see.empty()) more.rows.emplace_back("see", fmt::format("{}", fmt::join(t.see, ", ")));
+  more.rows.emplace_back("source", t.source);
+  return {Paragraph{fmt::format("{}: {}", t.term, t.summary)}, Paragraph{t.text}, std::move(more)};
+}
+
 std::vector<std::string> catalogued(Catalogue::Kind kind) { return Catalogue(find_data().topologies()).names(kind); }
 
 std::vector<std::string> strategy_names() {
@@ -195,6 +213,9 @@ std::vector<std::string> strategy_names() {
   for (const StrategyAlias& a : strategy_aliases()) out.push_back(a.name);
   return out;
 }
+
+/// Words of the field: what has the name itself goes before what the word means.
+constexpr const char* kTerm = "term";
 
 struct ExplainKind {
   std::string name;
@@ -225,12 +246,14 @@ const std::vector<ExplainKind>& kinds_explain() {
        [] { return lesson_names(lesson_files(find_data())); }},
       {"replay", [](const std::string& n) { return explain_lesson(n, replay_files(find_data()), "replay"); },
        [] { return lesson_names(replay_files(find_data())); }},
-      {"collective", explain_collective, []() -> Names {
+      {"collective", explain_collective,
+       []() -> Names {
          Names out;
          for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op)
            out.emplace_back(name_of(static_cast<CollectiveOp>(op)));
          return out;
-       }}};
+       }},
+      {kTerm, explain_term, [] { return glossary().names(); }}};
   return table;
 }
 
@@ -246,9 +269,11 @@ Blocks explain_kind(const std::string& kind, const std::string& name) {
 /// "machine:dgx_h100", for all things that are called `name`, or for all things.
 std::vector<std::string> called(const std::string& name) {
   std::vector<std::string> out;
-  for (const ExplainKind& k : kinds_explain())
+  for (const ExplainKind& k : kinds_explain()) {
+    if (k.name == kTerm && !name.empty()) continue;
     for (const std::string& n : k.names())
       if (name.empty() || n == name) out.push_back(k.name + ":" + n);
+  }
   return out;
 }
 
@@ -304,6 +329,7 @@ void explain_word(const std::string& word, Console& console) {
     console.out << fitted(rehearse::explain(word), console.style.width);
   } catch (const Error& of_keys) {
     const std::vector<std::string> same = called(word.empty() ? "-" : word);
+    if (same.empty() && glossary().find(word) != nullptr) return show(explain_term(word), console);
     if (same.size() != 1) refuse(word, same, of_keys);
     show(explain_kind(same.front().substr(0, same.front().find(':')), word), console);
   }
@@ -324,17 +350,19 @@ int explain_verb_run(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb explain_verb() {
-  return {"explain",
-          "What a key of the scenario means, or what a named thing is.",
-          {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
-          {{"WHAT",
-            "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, "
-            "network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay or collective; "
-            "nothing lists the keys",
-            false}},
-          {},
-          "",
-          explain_verb_run};
+  return {
+      "explain",
+      "What a key of the scenario means, what a named thing is, or what a word of the field means.",
+      {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100",
+       "rehearse explain bubble"},
+      {{"WHAT",
+        "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, "
+        "network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay, collective or term; "
+        "nothing lists the keys",
+        false}},
+      {},
+      "",
+      explain_verb_run};
 }
 
 }  // namespace rehearse::cli

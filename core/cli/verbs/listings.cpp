@@ -1,10 +1,12 @@
 #include "core/cli/verbs/listings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/collective/collective_op.hpp"
+#include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
 #include "core/hardware/catalogue.hpp"
@@ -123,6 +125,22 @@ Table keys(const DataDirectory&) {
   return t;
 }
 
+Table glossary(const DataDirectory& data) {
+  Table t{"", {{"term"}, {"what"}, {"also"}}, {}};
+  const Glossary words = load_glossary(data.glossary().string());
+  for (const Term& term : words.terms())
+    t.rows.push_back({term.term, term.summary, fmt::format("{}", fmt::join(term.also, ", "))});
+  return t;
+}
+
+/// As a column each for the term and its sentence, which is longer than a line.
+std::vector<DocumentBlock> glossary_to_read(const DataDirectory& data) {
+  Facts words{"", {}};
+  const Glossary all = load_glossary(data.glossary().string());
+  for (const Term& term : all.terms()) words.rows.emplace_back(term.term, term.summary);
+  return {words};
+}
+
 Table lessons_in(const std::vector<std::string>& files, const char* kind) {
   Table t{"", {{kind}, {"what"}}, {}};
   for (const std::string& file : files) {
@@ -154,7 +172,8 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"collectives", collectives},
       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
-      {"keys", keys}};
+      {"keys", keys},
+      {"glossary", glossary}};
   return table;
 }
 
@@ -168,6 +187,7 @@ std::vector<std::string> listing_kinds() {
 
 std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data) {
   if (kind == "strategies") return strategies_to_read();
+  if (kind == "glossary") return glossary_to_read(data);
   return {listing(kind, data)};
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("results go to out, and nothing else does", "[cli]") {
 
 TEST_CASE("every kind of listing lists something, in every form", "[cli]") {
   for (const char* kind : {"models", "clusters", "machines", "gpus", "networks", "strategies", "schedules", "backends",
-                           "formats", "collectives", "keys"})
+                           "formats", "collectives", "keys", "glossary"})
     for (const char* format : {"table", "json", "csv", "md"}) {
       INFO(kind << " " << format);
       const auto o = rehearse_with({"list", kind, "--format", format});
@@ -85,6 +85,15 @@ TEST_CASE("explain knows keys and named things", "[cli]") {
   CHECK(rehearse_with({"explain", "strategy:zero1"}).out.find("optimizer state") != std::string::npos);
   CHECK(rehearse_with({"explain", "machine:dgx_h101"}).hint.find("'dgx_h100'") != std::string::npos);
   CHECK(rehearse_with({"explain", "modle:gpt2"}).hint.find("'model'") != std::string::npos);
+}
+
+TEST_CASE("explain knows words of the field, after what has the name itself", "[cli]") {
+  CHECK(rehearse_with({"explain", "pipeline bubble"}).out.find("bubble: ") == 0);
+  CHECK(rehearse_with({"explain", "Allreduce"}).out.find("all-reduce: ") == 0);
+  CHECK(rehearse_with({"explain", "all_reduce"}).out.find("all_reduce: ") == 0);
+  CHECK(rehearse_with({"explain", "tp"}).out.find("strategy.tp") == 0);
+  CHECK(rehearse_with({"explain", "term:tp"}).out.find("tensor parallelism: ") == 0);
+  CHECK(rehearse_with({"explain", "bubbel"}).hint.find("'term:bubble'") != std::string::npos);
 }
 
 TEST_CASE("trace ranks outside the job are refused", "[cli]") {
