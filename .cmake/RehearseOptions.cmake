@@ -2,6 +2,14 @@
 # global C++ standard also reaches CUDA sources.
 include(FeatureSummary)
 
+# Warnings are errors with the compilers that the project is developed with; others may know more warnings.
+set(known_compiler OFF)
+if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+   OR (CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
+  set(known_compiler ON)
+endif()
+option(REHEARSE_WERROR "Treat warnings as errors" ${known_compiler})
+
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
@@ -26,6 +34,10 @@ if(REHEARSE_SANITIZE)
       -Wno-maybe-uninitialized>)
   target_link_options(rehearse_options INTERFACE -fsanitize=${REHEARSE_SANITIZE})
 endif()
+
+# Objects serve programs, the shared object that tests link, and modules of other languages. Calls within a source stay direct.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+target_compile_options(rehearse_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>>")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

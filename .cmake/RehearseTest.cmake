@@ -4,7 +4,7 @@
 # same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 function(rehearse_precompile_test_headers)
   add_library(rehearse_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/support/catch.cpp")
-  target_link_libraries(rehearse_test_headers PRIVATE rehearse_catch_main rehearse::core)
+  target_link_libraries(rehearse_test_headers PRIVATE rehearse_catch_main rehearse_options fmt::fmt)
   rehearse_test_options(rehearse_test_headers)
   target_precompile_headers(rehearse_test_headers PRIVATE
     "${PROJECT_SOURCE_DIR}/tests/support/catch.hpp" <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <set> <string> <variant> <vector>
@@ -23,7 +23,8 @@ endfunction()
 function(rehearse_add_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(test_${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse_source_path rehearse::core ${arg_LIBS})
+  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse_source_path rehearse_core_shared ${arg_LIBS})
+  rehearse_unity(test_${arg_NAME})
   rehearse_test_options(test_${arg_NAME})
   target_precompile_headers(test_${arg_NAME} REUSE_FROM rehearse_test_headers)
   add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})

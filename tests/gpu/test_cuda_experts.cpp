@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kTokens = 10, kExperts = 8, kChosen = 2;
 
-ComputeTask with(ComputeOp op, const char* variant, std::vector<double> scalars) {
+ComputeTask with_cuda_experts(ComputeOp op, const char* variant, std::vector<double> scalars) {
   ComputeTask t = task_of(op, variant);
   t.scalars = std::move(scalars);
   return t;
@@ -36,12 +36,12 @@ TEST_CASE("the best experts of each token, their weights and the losses that kee
     for (const double normalised : {0.0, 1.0}) {
       const std::vector<double> scalars{2.5, 1e-2, 1e-3, normalised};
       const std::vector<std::int64_t> dims{kTokens, kExperts, kChosen, 4, normalised != 0 ? 2 : 4, kTokens, 2, 1};
-      check_all_types({with(ComputeOp::route, variant, scalars),
+      check_all_types({with_cuda_experts(ComputeOp::route, variant, scalars),
                        {in({2, 5, kExperts}), out({2, 5, kChosen}), out({2, 5, kChosen}, Holds::integers),
                         out({kExperts}, Holds::sums)},
                        dims});
       check_all_types(
-          {with(ComputeOp::route_grad, variant, scalars),
+          {with_cuda_experts(ComputeOp::route_grad, variant, scalars),
            {in({2, 5, kChosen}), in({2, 5, kExperts}), choice(), out({2, 5, kExperts}), in({kExperts}, Holds::sums)},
            dims});
     }
@@ -52,24 +52,27 @@ TEST_CASE("rows in expert order, dropped beyond a capacity, and back") {
   for (const double capacity : {0.0, 3.0}) {
     const std::int64_t rows = capacity > 0 ? kExperts * 3 : kTokens * kChosen;
     const std::vector<double> scalars{kExperts, capacity, capacity > 0 ? 1.0 : 0.0};
-    check_all_types({with(ComputeOp::permute, "permute", scalars),
+    check_all_types({with_cuda_experts(ComputeOp::permute, "permute", scalars),
                      {in({2, 5, 12}), in({2, 5, kChosen}), out({rows, 12}), out({rows}), choice()}});
-    check_all_types({with(ComputeOp::permute_grad, "permute_grad", scalars),
+    check_all_types({with_cuda_experts(ComputeOp::permute_grad, "permute_grad", scalars),
                      {in({rows, 12}), in({rows}), out({2, 5, 12}), out({2, 5, kChosen}), choice()}});
-    check_all_types({with(ComputeOp::unpermute, "unpermute", scalars), {in({rows, 12}), out({2, 5, 12}), choice()}});
     check_all_types(
-        {with(ComputeOp::permute_grad, "unpermute_grad", scalars), {in({2, 5, 12}), out({rows, 12}), choice()}});
+        {with_cuda_experts(ComputeOp::unpermute, "unpermute", scalars), {in({rows, 12}), out({2, 5, 12}), choice()}});
+    check_all_types({with_cuda_experts(ComputeOp::permute_grad, "unpermute_grad", scalars),
+                     {in({2, 5, 12}), out({rows, 12}), choice()}});
   }
-  check_all_types({with(ComputeOp::histogram, "per_expert", {0}), {choice(), out({kExperts}, Holds::integers)}});
+  check_all_types(
+      {with_cuda_experts(ComputeOp::histogram, "per_expert", {0}), {choice(), out({kExperts}, Holds::integers)}});
   check_all_types({task_of(ComputeOp::histogram, "sum"),
                    {given(in({kExperts}, Holds::integers), whole_numbers(kExperts, 7, 2)), out({1}, Holds::integers)}});
 }
 
 TEST_CASE("rows by peer and by expert, in equal parts and as counts say") {
   ON_A_DEVICE();
-  check_all_types({with(ComputeOp::permute, "sort", {2, 3, 4}), {in({24, 6}), out({24, 6}), in({24}), out({24})}});
-  check_all_types({with(ComputeOp::permute, "unsort", {2, 3, 4}), {in({24, 6}), out({24, 6})}});
-  ComputeTask counted = with(ComputeOp::permute, "sort", {2, 3, 0});
+  check_all_types(
+      {with_cuda_experts(ComputeOp::permute, "sort", {2, 3, 4}), {in({24, 6}), out({24, 6}), in({24}), out({24})}});
+  check_all_types({with_cuda_experts(ComputeOp::permute, "unsort", {2, 3, 4}), {in({24, 6}), out({24, 6})}});
+  ComputeTask counted = with_cuda_experts(ComputeOp::permute, "sort", {2, 3, 0});
   counted.group_sizes = 2;
   check_all_types({counted, {in({21, 6}), out({21, 6}), given(in({6}, Holds::integers), {5, 0, 3, 7, 2, 4})}});
 }
@@ -78,7 +81,7 @@ TEST_CASE("every row by its expert's weight, in equal parts and as counts say") 
   ON_A_DEVICE();
   for (const bool counts : {false, true}) {
     const auto task = [&](const char* variant) {
-      ComputeTask t = with(ComputeOp::grouped_matmul, variant, {1});
+      ComputeTask t = with_cuda_experts(ComputeOp::grouped_matmul, variant, {1});
       t.group_sizes = counts ? 4 : -1;
       t.accumulates = std::string(variant) == "linear_weight_grad";
       return t;

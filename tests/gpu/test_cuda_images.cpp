@@ -11,7 +11,7 @@ namespace {
 #define ON_A_DEVICE() \
   if (const auto none = no_device()) REHEARSE_SKIP(*none)
 
-ComputeTask with(ComputeOp op, const char* variant, std::vector<double> scalars) {
+ComputeTask with_cuda_images(ComputeOp op, const char* variant, std::vector<double> scalars) {
   ComputeTask t = task_of(op, variant);
   t.scalars = std::move(scalars);
   return t;
@@ -38,11 +38,13 @@ Slot own_rows(Slot s) {
 TEST_CASE("convolutions: strides, padding, dilation, groups") {
   ON_A_DEVICE();
   const std::vector<double> strided{3, 2, 1, 1, 3, 2, 1, 1, 2, 0, 3, 2}, dilated{3, 1, 2, 2, 2, 1, 0, 1, 1, 0, 6, 4};
-  check_all_types({with(ComputeOp::convolution, "", strided), {in({2, 4, 7, 6}), in({6, 2, 3, 3}), out({2, 6, 4, 3})}});
-  check_all_types({with(ComputeOp::convolution, "", dilated), {in({2, 4, 7, 6}), in({6, 4, 3, 2}), out({2, 6, 7, 5})}});
   check_all_types(
-      {with(ComputeOp::convolution_grad, "input", strided), {in({2, 6, 4, 3}), in({6, 2, 3, 3}), out({2, 4, 7, 6})}});
-  ComputeTask weight = with(ComputeOp::convolution_grad, "weight", strided);
+      {with_cuda_images(ComputeOp::convolution, "", strided), {in({2, 4, 7, 6}), in({6, 2, 3, 3}), out({2, 6, 4, 3})}});
+  check_all_types(
+      {with_cuda_images(ComputeOp::convolution, "", dilated), {in({2, 4, 7, 6}), in({6, 4, 3, 2}), out({2, 6, 7, 5})}});
+  check_all_types({with_cuda_images(ComputeOp::convolution_grad, "input", strided),
+                   {in({2, 6, 4, 3}), in({6, 2, 3, 3}), out({2, 4, 7, 6})}});
+  ComputeTask weight = with_cuda_images(ComputeOp::convolution_grad, "weight", strided);
   weight.accumulates = true;
   check_all_types({weight, {in({2, 4, 7, 6}), in({2, 6, 4, 3}), inout({6, 2, 3, 3}, Holds::sums)}});
 }
@@ -50,16 +52,16 @@ TEST_CASE("convolutions: strides, padding, dilation, groups") {
 TEST_CASE("pools") {
   ON_A_DEVICE();
   const std::vector<double> window{3, 2, 1, 1, 2, 2, 0, 1};
-  const OperatorCase most{with(ComputeOp::pool, "max", window),
+  const OperatorCase most{with_cuda_images(ComputeOp::pool, "max", window),
                           {in({2, 3, 7, 6}), out({2, 3, 4, 3}, Holds::integers), out({2, 3, 4, 3})}};
   check_all_types(most);
   const std::vector<double> positions = on_reference(most, ElementType::real32).values[1];
-  check_all_types({with(ComputeOp::pool_grad, "max", window),
+  check_all_types({with_cuda_images(ComputeOp::pool_grad, "max", window),
                    {in({2, 3, 4, 3}), given(in({2, 3, 4, 3}, Holds::integers), positions), out({2, 3, 7, 6})}});
-  check_all_types({with(ComputeOp::pool, "average", window), {in({2, 3, 7, 6}), out({2, 3, 4, 3})}});
-  check_all_types({with(ComputeOp::pool_grad, "average", window), {in({2, 3, 4, 3}), out({2, 3, 7, 6})}});
-  check_all_types({with(ComputeOp::pool, "global", {}), {in({2, 3, 7, 6}), out({2, 3})}});
-  check_all_types({with(ComputeOp::pool_grad, "global", {}), {in({2, 3}), out({2, 3, 7, 6})}});
+  check_all_types({with_cuda_images(ComputeOp::pool, "average", window), {in({2, 3, 7, 6}), out({2, 3, 4, 3})}});
+  check_all_types({with_cuda_images(ComputeOp::pool_grad, "average", window), {in({2, 3, 4, 3}), out({2, 3, 7, 6})}});
+  check_all_types({with_cuda_images(ComputeOp::pool, "global", {}), {in({2, 3, 7, 6}), out({2, 3})}});
+  check_all_types({with_cuda_images(ComputeOp::pool_grad, "global", {}), {in({2, 3}), out({2, 3, 7, 6})}});
 }
 
 TEST_CASE("batch norm from the sums of all ranks") {
@@ -100,13 +102,14 @@ TEST_CASE("activations of images, of tiles too") {
   ON_A_DEVICE();
   for (const std::vector<double>& slope : {std::vector<double>{}, std::vector<double>{0.2}}) {
     const char* variant = slope.empty() ? "relu" : "leaky_relu";
+    check_all_types({with_cuda_images(ComputeOp::activation, variant, slope),
+                     {tile(in({})), own_rows(out({}, Holds::mask)), tile(out({}))}});
+    check_all_types({with_cuda_images(ComputeOp::activation, variant, slope), {in({2, 7}), out({2, 7})}});
     check_all_types(
-        {with(ComputeOp::activation, variant, slope), {tile(in({})), own_rows(out({}, Holds::mask)), tile(out({}))}});
-    check_all_types({with(ComputeOp::activation, variant, slope), {in({2, 7}), out({2, 7})}});
-    check_all_types(
-        {with(ComputeOp::activation_grad, variant, slope),
+        {with_cuda_images(ComputeOp::activation_grad, variant, slope),
          {own_rows(in({})), given(own_rows(in({}, Holds::mask)), whole_numbers(150, 2, 3)), tile(out({}))}});
-    check_all_types({with(ComputeOp::activation_grad, variant, slope), {in({2, 7}), in({2, 7}), out({2, 7})}});
+    check_all_types(
+        {with_cuda_images(ComputeOp::activation_grad, variant, slope), {in({2, 7}), in({2, 7}), out({2, 7})}});
   }
   check_all_types({task_of(ComputeOp::activation, "tanh"), {tile(in({})), own_rows(out({}))}});
   check_all_types({task_of(ComputeOp::activation_grad, "tanh"), {own_rows(in({})), tile(in({})), tile(out({}))}});
@@ -138,7 +141,8 @@ TEST_CASE("dropout of a tile draws for its own elements, by their numbers in the
 TEST_CASE("channels joined and split, pixels repeated and interpolated") {
   ON_A_DEVICE();
   check_all_types({task_of(ComputeOp::copy, "concat"), {in({2, 2, 3, 5}), in({2, 3, 3, 5}), out({2, 5, 3, 5})}});
-  check_all_types({with(ComputeOp::copy, "split", {0, 2}), {in({2, 5, 3, 5}), out({2, 2, 3, 5}), out({2, 3, 3, 5})}});
+  check_all_types(
+      {with_cuda_images(ComputeOp::copy, "split", {0, 2}), {in({2, 5, 3, 5}), out({2, 2, 3, 5}), out({2, 3, 3, 5})}});
   for (const char* variant : {"upsample_nearest", "upsample_bilinear"}) {
     check_all_types({task_of(ComputeOp::copy, variant), {in({2, 3, 4, 3}), out({2, 3, 8, 6})}});
     check_all_types({task_of(ComputeOp::copy, variant), {in({2, 3, 8, 6}), out({2, 3, 4, 3})}});
@@ -156,9 +160,10 @@ TEST_CASE("losses of pixels and of scores") {
   }
   for (const double form : {0.0, 1.0, 2.0})
     for (const double sign : {1.0, -1.0}) {
-      check_all_types(
-          {with(ComputeOp::cross_entropy, "adversarial", {sign, form}), {in({40, 1}), out({1}, Holds::sums)}});
-      check_all_types(
-          {with(ComputeOp::cross_entropy_grad, "adversarial", {sign, form}), {in({40, 1}), out({40, 1})}, {80}});
+      check_all_types({with_cuda_images(ComputeOp::cross_entropy, "adversarial", {sign, form}),
+                       {in({40, 1}), out({1}, Holds::sums)}});
+      check_all_types({with_cuda_images(ComputeOp::cross_entropy_grad, "adversarial", {sign, form}),
+                       {in({40, 1}), out({40, 1})},
+                       {80}});
     }
 }

@@ -11,8 +11,8 @@ namespace machines {
 namespace {
 
 using namespace rehearse;
-using Kind = MachineSpec::VertexKind;
-using LinkKind = MachineSpec::LinkKind;
+using MachinesKind = MachineSpec::VertexKind;
+using MachinesLinkKind = MachineSpec::LinkKind;
 
 constexpr double kGB = 1e9;
 
@@ -56,9 +56,9 @@ constexpr std::array<std::array<int, 3>, 16> kCubeMesh{{{0, 1, 1},
                                                         {5, 7, 1},
                                                         {6, 7, 2}}};
 
-class Builder {
+class MachinesBuilder {
  public:
-  explicit Builder(const Recipe& r) : r_(r) {
+  explicit MachinesBuilder(const Recipe& r) : r_(r) {
     m_.id = m_.name = r.id;
     m_.gpu = std::string(r.generation) + "_gpu";
     m_.gpus = 8;
@@ -71,35 +71,36 @@ class Builder {
 
   MachineSpec run() {
     int gpu[8];
-    for (int g = 0; g < 8; ++g) gpu[g] = add(Kind::gpu, "GPU", g);
-    const int cpu[2] = {add(Kind::cpu, "CPU", 0), add(Kind::cpu, "CPU", 1)};
-    link(cpu[0], cpu[1], LinkKind::socket, 1, r_.socket * 2, r_.socket);
+    for (int g = 0; g < 8; ++g) gpu[g] = add(MachinesKind::gpu, "GPU", g);
+    const int cpu[2] = {add(MachinesKind::cpu, "CPU", 0), add(MachinesKind::cpu, "CPU", 1)};
+    link(cpu[0], cpu[1], MachinesLinkKind::socket, 1, r_.socket * 2, r_.socket);
     const int switches = 8 / r_.gpus_per_switch;
     for (int s = 0; s < switches; ++s) {
-      const int plx = add(Kind::pcie_switch, "PLX", s);
-      link(plx, cpu[s / (switches / 2)], LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
+      const int plx = add(MachinesKind::pcie_switch, "PLX", s);
+      link(plx, cpu[s / (switches / 2)], MachinesLinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
       for (int k = 0; k < r_.gpus_per_switch; ++k)
-        link(gpu[s * r_.gpus_per_switch + k], plx, LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
+        link(gpu[s * r_.gpus_per_switch + k], plx, MachinesLinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
       for (int k = 0; k < r_.nics_per_switch; ++k)
-        link(add(Kind::nic, "NIC", s * r_.nics_per_switch + k), plx, LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
+        link(add(MachinesKind::nic, "NIC", s * r_.nics_per_switch + k), plx, MachinesLinkKind::pcie, 1, r_.pcie,
+             r_.nccl_pcie);
     }
     if (r_.bricks == 0) {
       for (const auto& [a, b, n] : kCubeMesh)
-        link(gpu[a], gpu[b], LinkKind::nvlink, n, n * r_.brick, n * r_.nccl_brick);
+        link(gpu[a], gpu[b], MachinesLinkKind::nvlink, n, n * r_.brick, n * r_.nccl_brick);
     } else {
-      const int nvswitch = add(Kind::nvswitch, "NVSwitch", 0);
+      const int nvswitch = add(MachinesKind::nvswitch, "NVSwitch", 0);
       for (const int g : gpu)
-        link(g, nvswitch, LinkKind::nvlink, r_.bricks, r_.bricks * r_.brick, r_.bricks * r_.nccl_brick);
+        link(g, nvswitch, MachinesLinkKind::nvlink, r_.bricks, r_.bricks * r_.brick, r_.bricks * r_.nccl_brick);
     }
     return m_;
   }
 
  private:
-  int add(Kind kind, const char* name, int index) {
+  int add(MachinesKind kind, const char* name, int index) {
     m_.vertices.push_back({kind, name + std::to_string(index), index});
     return int(m_.vertices.size()) - 1;
   }
-  void link(int a, int b, LinkKind kind, int count, double rate, double nccl) {
+  void link(int a, int b, MachinesLinkKind kind, int count, double rate, double nccl) {
     MachineSpec::Link l{};
     l.a = a;
     l.b = b;
@@ -139,7 +140,7 @@ Machine make(const std::string& id) {
     gpu.nvlink =
         NvlinkSpec{1, r.bricks == 0 ? 6 : r.bricks, BytesPerSecond{r.brick * kGB}, BytesPerSecond{r.nccl_brick * kGB}};
     gpu.collectives = constants(r.generation);
-    return {std::make_shared<const MachineSpec>(Builder(r).run()), std::make_shared<const GpuSpec>(gpu)};
+    return {std::make_shared<const MachineSpec>(MachinesBuilder(r).run()), std::make_shared<const GpuSpec>(gpu)};
   }
   throw std::runtime_error("no machine " + id);
 }

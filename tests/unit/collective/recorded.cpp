@@ -18,7 +18,7 @@ json read(const std::string& name) {
   return json::parse(in);
 }
 
-GraphResult graph(const json& j) {
+GraphResult graph_recorded(const json& j) {
   return {j.at("n"),
           BytesPerSecond{j.at("bi").get<double>() * 1e9},
           BytesPerSecond{j.at("be").get<double>() * 1e9},
@@ -52,7 +52,7 @@ Configuration configuration(const json& v) {
   s.nodes = v.at("nNodes");
   s.min_compute_capability = s.max_compute_capability = v.at("cc");
   s.cpu = v.at("cpu") == "amd" ? CpuVendor::amd : CpuVendor::intel;
-  s.search = {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")),
+  s.search = {graph_recorded(v.at("ring")), graph_recorded(v.at("tree")), graph_recorded(v.at("nvls")),
               static_cast<TreePattern>(v.at("treePattern").get<int>())};
   for (const auto& [key, cell] : v.at("tune").items()) {
     const auto a = key.find('/'), b = key.rfind('/');
@@ -83,7 +83,7 @@ std::vector<Search> searches() {
                {},
                v.at("nodes"),
                v.value("parts", 1),
-               {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")),
+               {graph_recorded(v.at("ring")), graph_recorded(v.at("tree")), graph_recorded(v.at("nvls")),
                 static_cast<TreePattern>(v.at("tree").at("pattern").get<int>())}};
       for (const char c : digits) s.gpus.push_back(c - '0');
       out.push_back(std::move(s));

@@ -67,7 +67,7 @@ void check_all(const Cluster& cluster, bool must_be_few) {
 }
 
 /// Switches in a row: where a message goes depends on both of its ends.
-class Row final : public SwitchedFabric {
+class AllToAllRow final : public SwitchedFabric {
  public:
   using SwitchedFabric::SwitchedFabric;
   [[nodiscard]] int switch_count() const override { return node_count(); }
@@ -88,7 +88,7 @@ class Row final : public SwitchedFabric {
 };
 
 [[maybe_unused]] const bool registered = fabric_registry().add(
-    {"row_of_switches", "for a test", {}, [](const FabricSite& site) { return std::make_unique<Row>(site); }});
+    {"row_of_switches", "for a test", {}, [](const FabricSite& site) { return std::make_unique<AllToAllRow>(site); }});
 
 }  // namespace
 

@@ -24,17 +24,17 @@ Cluster cluster_with(const std::string& machine, int nodes, bool sharp) {
   return Cluster("c", {{m.spec, m.gpu, nodes}}, network);
 }
 
-std::vector<DeviceId> all(const Cluster& c) {
+std::vector<DeviceId> all_call_options(const Cluster& c) {
   std::vector<DeviceId> out(std::size_t(c.device_count()));
   std::iota(out.begin(), out.end(), 0);
   return out;
 }
 
 PreparedGroup prepared(const Cluster& c, int min_channels = 0) {
-  return prepare(c, layout_of(c, all(c)), nccl::Filter{}, min_channels);
+  return prepare(c, layout_of(c, all_call_options(c)), nccl::Filter{}, min_channels);
 }
 
-constexpr auto kAr = CollectiveOp::all_reduce;
+constexpr auto kCallOptionsAr = CollectiveOp::all_reduce;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ TEST_CASE(
   const nccl::TuningTable ring(g.shape, nccl::Filter::parse("Ring", "LL")),
       tree(g.shape, nccl::Filter::parse("Tree", "LL"));
   const auto latency = [](const nccl::TuningTable& t, int calls) {
-    return t.pick(kAr, Bytes{65536}, {calls, false, true}).latency.value();
+    return t.pick(kCallOptionsAr, Bytes{65536}, {calls, false, true}).latency.value();
   };
   for (const int calls : {1, int(channels), int(channels) + 1, int(channels) * 12}) {
     const double waves = std::ceil(calls / channels);
@@ -56,11 +56,11 @@ TEST_CASE(
   }
   // Ten calls in a group cost less than ten calls.
   const CollectiveModel model(c);
-  const double one = model.choose(kAr, Bytes{1e5}, all(c)).time.value(),
-               grouped = model.choose(kAr, Bytes{1e6}, all(c), {10, false, true}).time.value();
+  const double one = model.choose(kCallOptionsAr, Bytes{1e5}, all_call_options(c)).time.value(),
+               grouped = model.choose(kCallOptionsAr, Bytes{1e6}, all_call_options(c), {10, false, true}).time.value();
   CHECK(grouped < 10 * one);
   CHECK(grouped > one);
-  CHECK_THROWS_AS(model.choose(kAr, Bytes{1}, all(c), {0, false, true}), Error);
+  CHECK_THROWS_AS(model.choose(kCallOptionsAr, Bytes{1}, all_call_options(c), {0, false, true}), Error);
 }
 
 TEST_CASE(
@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK(share < 0.5);
   const CallOptions packed{.packed = true};
   const auto streaming = [&](CollectiveOp op, double piece, const CallOptions& options) {
-    const CollectiveChoice choice = model.choose(op, Bytes{ranks * piece}, all(c), options);
+    const CollectiveChoice choice = model.choose(op, Bytes{ranks * piece}, all_call_options(c), options);
     return (choice.time - choice.latency).value();
   };
   constexpr auto kGather = CollectiveOp::all_gather;
@@ -80,20 +80,20 @@ TEST_CASE(
   CHECK(streaming(kGather, piece + 2, packed) == Approx(streaming(kGather, piece + 2, {}) / share).epsilon(0.01));
   for (const double whole : {16.0, 160.0})
     CHECK(streaming(kGather, piece + whole, packed) == streaming(kGather, piece + whole, {}));
-  for (const auto op : {kAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast})
+  for (const auto op : {kCallOptionsAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast})
     CHECK(streaming(op, piece + 2, packed) == streaming(op, piece + 2, {}));
   // LL moves 8 bytes with a flag whatever their place.
   const CollectiveModel small(c, {.algorithm = {}, .protocol = "LL"});
-  CHECK(small.choose(kGather, Bytes{ranks * 1002}, all(c), packed).time ==
-        small.choose(kGather, Bytes{ranks * 1002}, all(c)).time);
+  CHECK(small.choose(kGather, Bytes{ranks * 1002}, all_call_options(c), packed).time ==
+        small.choose(kGather, Bytes{ranks * 1002}, all_call_options(c)).time);
 }
 
 TEST_CASE("fp8 reductions avoid rings of more than eight ranks, and only those") {
   const nccl::CallKind fp8{1, true, true};
   const auto one = prepared(machines::cluster("dgx_a100", 1)), two = prepared(machines::cluster("dgx_a100", 2));
-  CHECK(one.table.pick(kAr, Bytes{1e9}, fp8).algorithm == Algorithm::ring);
-  CHECK(two.table.pick(kAr, Bytes{4e9}).algorithm == Algorithm::ring);
-  CHECK(two.table.pick(kAr, Bytes{4e9}, fp8).algorithm == Algorithm::tree);
+  CHECK(one.table.pick(kCallOptionsAr, Bytes{1e9}, fp8).algorithm == Algorithm::ring);
+  CHECK(two.table.pick(kCallOptionsAr, Bytes{4e9}).algorithm == Algorithm::ring);
+  CHECK(two.table.pick(kCallOptionsAr, Bytes{4e9}, fp8).algorithm == Algorithm::tree);
   CHECK(two.table.pick(CollectiveOp::all_gather, Bytes{1e9}, fp8).algorithm == Algorithm::ring);
   // Where nothing but a ring is left, its time is not multiplied: the penalty is NCCL's way of choosing.
   const auto scatter = two.table.pick(CollectiveOp::reduce_scatter, Bytes{1e9}, fp8);
@@ -103,8 +103,8 @@ TEST_CASE("fp8 reductions avoid rings of more than eight ranks, and only those")
 TEST_CASE("Switches take no part in reductions that they do not know, but gather anything") {
   const auto g = prepared(machines::cluster("dgx_h100", 1));
   const nccl::CallKind product{1, false, false};
-  CHECK(g.table.pick(kAr, Bytes{1e9}).algorithm == Algorithm::nvls);
-  CHECK(g.table.pick(kAr, Bytes{1e9}, product).algorithm == Algorithm::ring);
+  CHECK(g.table.pick(kCallOptionsAr, Bytes{1e9}).algorithm == Algorithm::nvls);
+  CHECK(g.table.pick(kCallOptionsAr, Bytes{1e9}, product).algorithm == Algorithm::ring);
   CHECK(g.table.pick(CollectiveOp::all_gather, Bytes{1e9}, product).algorithm ==
         g.table.pick(CollectiveOp::all_gather, Bytes{1e9}).algorithm);
 }
@@ -114,9 +114,10 @@ TEST_CASE("NCCL_MIN_NCHANNELS adds thread blocks and what their LL128 carries, a
   const auto plain = prepared(c), wide = prepared(c, 32);
   CHECK(nccl::final_channels(wide.shape) == 32);
   for (const double bytes : {1e3, 1e6, 1e9})
-    CHECK(plain.table.pick(kAr, Bytes{bytes}).algorithm == wide.table.pick(kAr, Bytes{bytes}).algorithm);
+    CHECK(plain.table.pick(kCallOptionsAr, Bytes{bytes}).algorithm ==
+          wide.table.pick(kCallOptionsAr, Bytes{bytes}).algorithm);
   const auto ll128 = [](const nccl::TuningTable& t) {
-    return t.bandwidth(kAr, Algorithm::ring, Protocol::ll128, Bytes{1e9}).value();
+    return t.bandwidth(kCallOptionsAr, Algorithm::ring, Protocol::ll128, Bytes{1e9}).value();
   };
   CHECK(ll128(wide.table) == ll128(plain.table));
   CHECK(ll128(wide.achieved) > ll128(plain.achieved));
@@ -130,7 +131,9 @@ TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring an
   options.skew = Seconds{1e-4};
   const CollectiveModel plain(c), late(c, options);
   const auto added = [&](CollectiveOp op) {
-    return (late.choose(op, Bytes{1e7}, all(c)).time - plain.choose(op, Bytes{1e7}, all(c)).time).value();
+    return (late.choose(op, Bytes{1e7}, all_call_options(c)).time -
+            plain.choose(op, Bytes{1e7}, all_call_options(c)).time)
+        .value();
   };
   CHECK(added(CollectiveOp::all_gather) == Approx(1e-4));
   CHECK(added(CollectiveOp::all_to_all) == Approx(1e-4));
@@ -141,7 +144,7 @@ TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring an
 
 TEST_CASE("CollNet takes part only where the network reduces and the group leaves its node") {
   const auto algorithm = [](const Cluster& c, double bytes) {
-    return prepared(c).table.pick(kAr, Bytes{bytes}).algorithm;
+    return prepared(c).table.pick(kCallOptionsAr, Bytes{bytes}).algorithm;
   };
   CHECK(prepared(cluster_with("dgx_a100", 1, true)).shape.search.collnet_chain.channels == 0);
   CHECK(prepared(cluster_with("dgx_a100", 4, false)).shape.search.collnet_chain.channels == 0);
@@ -157,11 +160,11 @@ TEST_CASE("CollNet's cells are NCCL's formulas") {
   const auto& chain = g.shape.search.collnet_chain;
   const auto& direct = g.shape.search.collnet_direct;
   // Chain: up and down the seven hops of a node and once through the network; half of the channels' rate.
-  const auto& a = g.table.at(kAr, Algorithm::collnet_chain, Protocol::simple);
+  const auto& a = g.table.at(kCallOptionsAr, Algorithm::collnet_chain, Protocol::simple);
   CHECK(a.latency.value() * 1e6 == Approx(2 * 7 * 2.8 + 30));
   CHECK(a.bandwidth.value() == Approx(chain.channels * chain.intra.value() / 2));
   // Direct: eight heads for eight GPUs, so nothing is lost to sharing heads.
-  const auto& b = g.table.at(kAr, Algorithm::collnet_direct, Protocol::simple);
+  const auto& b = g.table.at(kCallOptionsAr, Algorithm::collnet_direct, Protocol::simple);
   CHECK(b.latency.value() * 1e6 == Approx(2 * (3.7 + 7 * 0.4) + 31));
   CHECK(b.bandwidth.value() == Approx(direct.channels * direct.intra.value() / 2));
   const auto& gather = g.table.at(CollectiveOp::all_gather, Algorithm::collnet_direct, Protocol::simple);
@@ -176,23 +179,24 @@ TEST_CASE(
   const auto out_of_node = [&](const char* algorithm) {
     const CollectiveModel model(with, {algorithm, "", true, 0, {}});
     double out = 0;
-    for (const auto& e : model.plan(kAr, Bytes{bytes}, all(with)).edges)
+    for (const auto& e : model.plan(kCallOptionsAr, Bytes{bytes}, all_call_options(with)).edges)
       if (with.node_of(e.src) == 3 && with.node_of(e.dst) != 3) out += e.bytes.value();
     return out;
   };
   CHECK(out_of_node("CollNetChain") == Approx(bytes));
   CHECK(out_of_node("CollNetDirect") == Approx(bytes));
   CHECK(out_of_node("Ring") == Approx(2.0 * 127 / 128 * bytes));
-  const auto choice = CollectiveModel(with, {"CollNetDirect", "", true, 0, {}}).choose(kAr, Bytes{bytes}, all(with));
+  const auto choice = CollectiveModel(with, {"CollNetDirect", "", true, 0, {}})
+                          .choose(kCallOptionsAr, Bytes{bytes}, all_call_options(with));
   CHECK(bytes / choice.time.value() <= 8 * 25e9);
 }
 
 TEST_CASE("With switches that reduce, NVLS may span nodes") {
   const auto g = prepared(cluster_with("dgx_h100", 4, true));
-  CHECK(g.table.at(kAr, Algorithm::nvls, Protocol::simple).latency.value() * 1e6 == Approx(25 + 18));
-  CHECK(
-      prepared(cluster_with("dgx_h100", 4, false)).table.at(kAr, Algorithm::nvls, Protocol::simple).bandwidth.value() ==
-      0);
+  CHECK(g.table.at(kCallOptionsAr, Algorithm::nvls, Protocol::simple).latency.value() * 1e6 == Approx(25 + 18));
+  CHECK(prepared(cluster_with("dgx_h100", 4, false))
+            .table.at(kCallOptionsAr, Algorithm::nvls, Protocol::simple)
+            .bandwidth.value() == 0);
 }
 
 TEST_CASE("PAT serves gathers of one GPU per node and nothing else") {
@@ -209,6 +213,6 @@ TEST_CASE("PAT serves gathers of one GPU per node and nothing else") {
   };
   CHECK(pat(one_each, CollectiveOp::all_gather));
   CHECK(pat(one_each, CollectiveOp::reduce_scatter));
-  CHECK_FALSE(pat(one_each, kAr));
+  CHECK_FALSE(pat(one_each, kCallOptionsAr));
   CHECK_FALSE(pat(two_each, CollectiveOp::all_gather));
 }

@@ -13,7 +13,7 @@ using namespace rehearse;
 
 namespace {
 
-const Catalogue& catalogue() {
+const Catalogue& catalogue_catalogue() {
   static const Catalogue c(rehearse::testing::source_path("topologies"));
   return c;
 }
@@ -32,8 +32,8 @@ TEST_CASE("Shipped machines give the searches recorded from NCCL for them") {
     if (at == shipped.end()) continue;
     for (const auto& id : at->second) {
       INFO(id << ", " << c.shape.nodes << " nodes");
-      const auto machine = catalogue().machine(id);
-      const auto got = nccl::search_node(*machine, *catalogue().gpu(machine->gpu), all, c.shape.nodes > 1);
+      const auto machine = catalogue_catalogue().machine(id);
+      const auto got = nccl::search_node(*machine, *catalogue_catalogue().gpu(machine->gpu), all, c.shape.nodes > 1);
       CHECK((nccl::cpu_vendor_of(*machine) == c.shape.cpu));
       for (const auto& [a, b] : {std::pair(got.ring, c.shape.search.ring), std::pair(got.tree, c.shape.search.tree),
                                  std::pair(got.nvls, c.shape.search.nvls)}) {
@@ -51,8 +51,8 @@ TEST_CASE("Shipped machines give the searches recorded from NCCL for them") {
 }
 
 TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node or a NIC") {
-  for (const auto& id : catalogue().names(Catalogue::Kind::cluster)) {
-    const auto cluster = make_cluster(catalogue(), id);
+  for (const auto& id : catalogue_catalogue().names(Catalogue::Kind::cluster)) {
+    const auto cluster = make_cluster(catalogue_catalogue(), id);
     const CollectiveModel model(cluster);
     for (const int nodes : {1, 2, 16})
       for (const int per_node : {1, 2, 8})
@@ -85,15 +85,15 @@ TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node o
 TEST_CASE(
     "NCCL's mark of no path is no rate: on every shipped machine large calls reach a fair share of PCIe at least") {
   int marked = 0;
-  for (const auto& id : catalogue().names(Catalogue::Kind::machine)) {
-    const auto machine = catalogue().machine(id);
-    const auto gpu = catalogue().gpu(machine->gpu);
+  for (const auto& id : catalogue_catalogue().names(Catalogue::Kind::machine)) {
+    const auto machine = catalogue_catalogue().machine(id);
+    const auto gpu = catalogue_catalogue().gpu(machine->gpu);
     std::vector<int> locals;
     for (int g = 0; g < std::min(machine->gpus, 8); ++g) locals.push_back(g);
     if (locals.size() < 2) continue;
     const auto found = nccl::search_node(*machine, *gpu, locals, false);
     marked += found.ring.intra == nccl::kNoPath;
-    const Cluster cluster(id, {{machine, gpu, 1}}, *catalogue().network("single_switch"));
+    const Cluster cluster(id, {{machine, gpu, 1}}, *catalogue_catalogue().network("single_switch"));
     const CollectiveModel model(cluster);
     for (const auto op : {CollectiveOp::all_gather, CollectiveOp::all_reduce, CollectiveOp::all_to_all}) {
       INFO(id << " " << name_of(op));

@@ -18,7 +18,7 @@ using namespace rehearse;
 
 namespace {
 
-struct Row {
+struct MeasuredRow {
   const char* machine;
   int nodes, per_node;
   CollectiveOp op;
@@ -31,75 +31,75 @@ struct Row {
 };
 
 constexpr double kMiB = 1024.0 * 1024, kGiB = 1024 * kMiB;
-constexpr auto kAr = CollectiveOp::all_reduce;
+constexpr auto kMeasuredAr = CollectiveOp::all_reduce;
 const char* const kVtrain = "vTrain authors, nccl-tests, A100";
 const char* const kGcm = "facebookresearch/gcm, A100 80 GB, NCCL 2.16";
 const char* const kMleng = "stas00/ml-engineering network";
 const char* const kOci = "oracle-quickstart, NCCL tests";
 const char* const kAws = "aws-samples/awsome-distributed-training, p4de EFA";
 
-const std::vector<Row> kLarge{
-    {"dgx1v", 1, 8, kAr, kGiB, 0, 135.5, "", true, kOci},
-    {"dgx_a100", 1, 2, kAr, kGiB, 0, 197, "", true, kVtrain},
-    {"dgx_a100", 1, 4, kAr, kGiB, 0, 222, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, kGiB, 0, 229, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 256 * kMiB, 0, 223.05, "", false, kGcm},
-    {"dgx_a100", 1, 8, kAr, 512 * kMiB, 0, 226.63, "", false, kGcm},
-    {"dgx_a100", 2, 8, kAr, kGiB, 0, 186.83, "", true, kOci},
-    {"dgx_a100", 2, 8, kAr, 4 * kGiB, 0, 190.02, "", true, kOci},
-    {"p4d", 2, 8, kAr, 512 * kMiB, 0, 74.28, "", false, kAws},
-    {"p4d", 2, 8, kAr, 2 * kGiB, 0, 78.33, "", false, kAws},
-    {"dgx_h100", 1, 4, kAr, 8 * kGiB, 0, 363.3, "", true, kMleng},
-    {"dgx_h100", 1, 5, kAr, 8 * kGiB, 0, 364.4, "^NVLS", false, kMleng},
-    {"dgx_h100", 1, 7, kAr, 8 * kGiB, 0, 365.7, "^NVLS", false, kMleng},
-    {"dgx_h100", 1, 8, kAr, 16 * kGiB, 0, 367.2, "^NVLS", true, kMleng},
+const std::vector<MeasuredRow> kLarge{
+    {"dgx1v", 1, 8, kMeasuredAr, kGiB, 0, 135.5, "", true, kOci},
+    {"dgx_a100", 1, 2, kMeasuredAr, kGiB, 0, 197, "", true, kVtrain},
+    {"dgx_a100", 1, 4, kMeasuredAr, kGiB, 0, 222, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, kGiB, 0, 229, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 256 * kMiB, 0, 223.05, "", false, kGcm},
+    {"dgx_a100", 1, 8, kMeasuredAr, 512 * kMiB, 0, 226.63, "", false, kGcm},
+    {"dgx_a100", 2, 8, kMeasuredAr, kGiB, 0, 186.83, "", true, kOci},
+    {"dgx_a100", 2, 8, kMeasuredAr, 4 * kGiB, 0, 190.02, "", true, kOci},
+    {"p4d", 2, 8, kMeasuredAr, 512 * kMiB, 0, 74.28, "", false, kAws},
+    {"p4d", 2, 8, kMeasuredAr, 2 * kGiB, 0, 78.33, "", false, kAws},
+    {"dgx_h100", 1, 4, kMeasuredAr, 8 * kGiB, 0, 363.3, "", true, kMleng},
+    {"dgx_h100", 1, 5, kMeasuredAr, 8 * kGiB, 0, 364.4, "^NVLS", false, kMleng},
+    {"dgx_h100", 1, 7, kMeasuredAr, 8 * kGiB, 0, 365.7, "^NVLS", false, kMleng},
+    {"dgx_h100", 1, 8, kMeasuredAr, 16 * kGiB, 0, 367.2, "^NVLS", true, kMleng},
     {"dgx_h100", 1, 8, CollectiveOp::all_gather, 16 * kGiB, 0, 361.4, "", false, kMleng},
-    {"dgx_h100", 1, 7, kAr, 8 * kGiB, 0, 460.0, "", false, kMleng},
-    {"dgx_h100", 1, 8, kAr, 8 * kGiB, 0, 476, "", true, "NVIDIA/nccl-tests 290"},
-    {"dgx_h100", 2, 8, kAr, 10 * kGiB, 0, 488, "", true, "NVIDIA/nccl-tests 256"},
-    {"dgx_b200", 1, 4, kAr, 8 * kGiB, 0, 673.2, "", true, kMleng},
-    {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 682.2, "^NVLS", true, kMleng},
-    {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 838.0, "", true, kMleng},
-    {"dgx_b200", 1, 8, kAr, kGiB, 0, 738.61, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 4, 8, kAr, kGiB, 0, 361.99, "", false, kMleng},
-    {"dgx_b200", 4, 8, kAr, 16 * kGiB, 0, 381.8, "", true, kMleng},
+    {"dgx_h100", 1, 7, kMeasuredAr, 8 * kGiB, 0, 460.0, "", false, kMleng},
+    {"dgx_h100", 1, 8, kMeasuredAr, 8 * kGiB, 0, 476, "", true, "NVIDIA/nccl-tests 290"},
+    {"dgx_h100", 2, 8, kMeasuredAr, 10 * kGiB, 0, 488, "", true, "NVIDIA/nccl-tests 256"},
+    {"dgx_b200", 1, 4, kMeasuredAr, 8 * kGiB, 0, 673.2, "", true, kMleng},
+    {"dgx_b200", 1, 8, kMeasuredAr, 8 * kGiB, 0, 682.2, "^NVLS", true, kMleng},
+    {"dgx_b200", 1, 8, kMeasuredAr, 8 * kGiB, 0, 838.0, "", true, kMleng},
+    {"dgx_b200", 1, 8, kMeasuredAr, kGiB, 0, 738.61, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 4, 8, kMeasuredAr, kGiB, 0, 361.99, "", false, kMleng},
+    {"dgx_b200", 4, 8, kMeasuredAr, 16 * kGiB, 0, 381.8, "", true, kMleng},
 };
 
-const std::vector<Row> kSmall{
-    {"dgx_a100", 1, 2, kAr, 1e6, 44, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 4, kAr, 1e6, 51, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 1e6, 93, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 4e6, 93, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 8e6, 134, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 16e6, 232, 0, "", true, kVtrain},
-    {"dgx_a100", 1, 8, kAr, 32 * kMiB, 344.8, 0, "", true, kGcm},
-    {"dgx_a100", 1, 8, kAr, 64 * kMiB, 557.4, 0, "", true, kGcm},
-    {"dgx_a100", 1, 8, kAr, 128 * kMiB, 1149.9, 0, "", false, kGcm},
-    {"dgx_b200", 1, 8, kAr, 1024, 27.39, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, 65536, 29.95, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, kMiB, 32.18, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, 4 * kMiB, 52.72, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, 16 * kMiB, 102.8, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, 64 * kMiB, 265.3, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
-    {"dgx_b200", 1, 8, kAr, 256 * kMiB, 698.9, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
+const std::vector<MeasuredRow> kSmall{
+    {"dgx_a100", 1, 2, kMeasuredAr, 1e6, 44, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 4, kMeasuredAr, 1e6, 51, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 1e6, 93, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 4e6, 93, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 8e6, 134, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 16e6, 232, 0, "", true, kVtrain},
+    {"dgx_a100", 1, 8, kMeasuredAr, 32 * kMiB, 344.8, 0, "", true, kGcm},
+    {"dgx_a100", 1, 8, kMeasuredAr, 64 * kMiB, 557.4, 0, "", true, kGcm},
+    {"dgx_a100", 1, 8, kMeasuredAr, 128 * kMiB, 1149.9, 0, "", false, kGcm},
+    {"dgx_b200", 1, 8, kMeasuredAr, 1024, 27.39, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, 65536, 29.95, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, kMiB, 32.18, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, 4 * kMiB, 52.72, 0, "", false, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, 16 * kMiB, 102.8, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, 64 * kMiB, 265.3, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
+    {"dgx_b200", 1, 8, kMeasuredAr, 256 * kMiB, 698.9, 0, "", true, "OCI, 8 GPUs of a GB200 NVL72"},
 };
 
 // EFA's small messages take two to four times InfiniBand's; the model has InfiniBand's. Listed, not held to a bound.
-const std::vector<Row> kEfa{
-    {"p4d", 2, 8, kAr, 1024, 165.0, 0, "", false, kAws},
-    {"p4d", 2, 8, kAr, kMiB, 309.4, 0, "", false, kAws},
-    {"p4d", 2, 8, kAr, 16 * kMiB, 1191.8, 0, "", false, kAws},
-    {"p4d", 2, 8, kAr, 128 * kMiB, 3912.9, 0, "", false, kAws},
-    {"dgx_b200", 4, 8, kAr, kMiB, 378.33, 0, "", false, kMleng},
-    {"dgx_b200", 4, 8, kAr, 16 * kMiB, 504.51, 0, "", false, kMleng},
-    {"dgx_b200", 4, 8, kAr, 128 * kMiB, 1313.77, 0, "", false, kMleng},
+const std::vector<MeasuredRow> kEfa{
+    {"p4d", 2, 8, kMeasuredAr, 1024, 165.0, 0, "", false, kAws},
+    {"p4d", 2, 8, kMeasuredAr, kMiB, 309.4, 0, "", false, kAws},
+    {"p4d", 2, 8, kMeasuredAr, 16 * kMiB, 1191.8, 0, "", false, kAws},
+    {"p4d", 2, 8, kMeasuredAr, 128 * kMiB, 3912.9, 0, "", false, kAws},
+    {"dgx_b200", 4, 8, kMeasuredAr, kMiB, 378.33, 0, "", false, kMleng},
+    {"dgx_b200", 4, 8, kMeasuredAr, 16 * kMiB, 504.51, 0, "", false, kMleng},
+    {"dgx_b200", 4, 8, kMeasuredAr, 128 * kMiB, 1313.77, 0, "", false, kMleng},
 };
 
 struct Errors {
   double median, worst, bias, nccl_median;
 };
 
-Errors compare(const char* title, const std::vector<Row>& rows) {
+Errors compare(const char* title, const std::vector<MeasuredRow>& rows) {
   std::printf("%s\n%-9s %4s %3s %10s %-9s %10s %10s %8s %8s  %s\n", title, "machine", "n", "ppn", "bytes", "choice",
               "measured", "model", "error", "nccl", "");
   std::vector<double> errors, nccl;
@@ -171,8 +171,8 @@ TEST_CASE("Every generation's constants are physical and have a source") {
     for (double us = 1; us < 1e6; us *= 1.5)
       for (const int nodes : {1, 4}) {
         const auto time = [&](Seconds streaming) {
-          return measured_time(
-              m, {kAr, nccl::Algorithm::ring, nccl::Protocol::simple, Seconds{1e-5}, streaming, 8 * nodes, nodes, 8});
+          return measured_time(m, {kMeasuredAr, nccl::Algorithm::ring, nccl::Protocol::simple, Seconds{1e-5}, streaming,
+                                   8 * nodes, nodes, 8});
         };
         CHECK(time(Seconds{us * 1e-6}) >= time(Seconds{us * 0.5e-6}));  // a larger message never takes less
         CHECK(time(Seconds{us * 1e-6}).value() > us * 1e-6);
@@ -184,12 +184,12 @@ TEST_CASE("Every generation's constants are physical and have a source") {
 
 TEST_CASE("Rings cross the network once per node and pass, trees once per level and direction") {
   using nccl::Algorithm;
-  CHECK(crossings(kAr, Algorithm::ring, 1) == 0);
-  CHECK(crossings(kAr, Algorithm::ring, 128) == 254);
+  CHECK(crossings(kMeasuredAr, Algorithm::ring, 1) == 0);
+  CHECK(crossings(kMeasuredAr, Algorithm::ring, 128) == 254);
   CHECK(crossings(CollectiveOp::all_gather, Algorithm::ring, 128) == 127);
-  CHECK(crossings(kAr, Algorithm::tree, 128) == 14);
-  CHECK(crossings(kAr, Algorithm::nvls_tree, 2) == 2);
-  CHECK(crossings(kAr, Algorithm::collnet_chain, 128) == 2);
+  CHECK(crossings(kMeasuredAr, Algorithm::tree, 128) == 14);
+  CHECK(crossings(kMeasuredAr, Algorithm::nvls_tree, 2) == 2);
+  CHECK(crossings(kMeasuredAr, Algorithm::collnet_chain, 128) == 2);
 }
 
 TEST_CASE("What a network states goes before the GPU generation's file, what it leaves out does not") {
@@ -203,7 +203,8 @@ TEST_CASE("What a network states goes before the GPU generation's file, what it 
     std::vector<DeviceId> group;
     for (int d = 0; d < 32; ++d) group.push_back(d);
     const CollectiveModel model(cluster);
-    return std::pair(model.choose(kAr, Bytes{8}, group).time.value(), model.send(Bytes{8}, 0, 8).latency.value());
+    return std::pair(model.choose(kMeasuredAr, Bytes{8}, group).time.value(),
+                     model.send(Bytes{8}, 0, 8).latency.value());
   };
   NetworkCollectives slow;
   slow.crossing = *m.gpu->collectives->across.crossing + Seconds{1e-4};

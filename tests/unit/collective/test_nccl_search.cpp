@@ -19,7 +19,7 @@ using namespace rehearse::nccl;
 
 namespace {
 
-struct Count {
+struct NcclSearchCount {
   int all = 0, equal = 0;
 };
 
@@ -43,7 +43,7 @@ void check_bricks(const MachineSpec& m, const std::vector<int>& gpus, const Ring
 }  // namespace
 
 TEST_CASE("The search finds what NCCL's found on subsets of the GPUs of five machines") {
-  std::map<std::pair<std::string, int>, Count> counts;
+  std::map<std::pair<std::string, int>, NcclSearchCount> counts;
   int turn = 0;
   for (const auto& s : recorded::searches()) {
     if (s.gpus.size() < 8 && turn++ % 12 != 0) continue;  // every twelfth: all 2510 are equal, and take 20 s

@@ -17,7 +17,7 @@ using namespace rehearse::nccl;
 
 namespace {
 
-const Catalogue& catalogue() {
+const Catalogue& catalogue_predictions() {
   static const Catalogue c(rehearse::testing::source_path("topologies"));
   return c;
 }
@@ -31,25 +31,26 @@ std::vector<std::string> files_of(const std::string& recorded) {
 }
 
 PreparedGroup everything(const std::string& machine, int nodes) {
-  const auto spec = catalogue().machine(machine);
-  const Cluster cluster("test", {{spec, catalogue().gpu(spec->gpu), nodes}}, *catalogue().network("single_switch"));
+  const auto spec = catalogue_predictions().machine(machine);
+  const Cluster cluster("test", {{spec, catalogue_predictions().gpu(spec->gpu), nodes}},
+                        *catalogue_predictions().network("single_switch"));
   std::vector<DeviceId> all(std::size_t(cluster.device_count()));
   std::iota(all.begin(), all.end(), 0);
   return prepare(cluster, layout_of(cluster, all), Filter{});
 }
 
-bool same(const GraphResult& a, const GraphResult& b) {
+bool same_predictions(const GraphResult& a, const GraphResult& b) {
   return a.channels == b.channels &&
          (b.channels == 0 ||
           (a.intra.value() == Approx(b.intra.value()) && a.inter.value() == Approx(b.inter.value()) &&
            a.intra_path == b.intra_path && a.inter_path == b.inter_path && a.same_channels == b.same_channels));
 }
 
-struct Count {
+struct PredictionsCount {
   int values = 0, wrong = 0;
 };
 
-void compare_table(const recorded::Configuration& c, const TuningTable& table, Count& count) {
+void compare_table(const recorded::Configuration& c, const TuningTable& table, PredictionsCount& count) {
   int available = 0;
   for (int o = 0; o < 5; ++o)
     for (int a = 0; a < kAlgorithms; ++a)
@@ -70,7 +71,7 @@ void compare_table(const recorded::Configuration& c, const TuningTable& table, C
   }
 }
 
-void compare_choices(const recorded::Configuration& c, const TuningTable& table, Count& count) {
+void compare_choices(const recorded::Configuration& c, const TuningTable& table, PredictionsCount& count) {
   for (const auto& want : c.choices) {
     const auto got = table.pick(want.op, Bytes{want.bytes});
     const bool same_choice = name_of(got.algorithm) == want.algorithm && name_of(got.protocol) == want.protocol &&
@@ -87,7 +88,7 @@ void compare_choices(const recorded::Configuration& c, const TuningTable& table,
 }  // namespace
 
 TEST_CASE("Machine files alone reproduce every channel, cost and choice recorded from NCCL 2.28.9") {
-  Count cells, choices;
+  PredictionsCount cells, choices;
   for (const auto& c : recorded::configurations())
     for (const auto& file : files_of(c.machine)) {
       INFO(file << ", " << c.shape.nodes << " nodes");
@@ -95,9 +96,9 @@ TEST_CASE("Machine files alone reproduce every channel, cost and choice recorded
       CHECK(got.shape.ranks == c.shape.ranks);
       CHECK(got.shape.nodes == c.shape.nodes);
       CHECK((got.shape.cpu == c.shape.cpu));
-      CHECK(same(got.shape.search.ring, c.shape.search.ring));
-      CHECK(same(got.shape.search.tree, c.shape.search.tree));
-      CHECK(same(got.shape.search.nvls, c.shape.search.nvls));
+      CHECK(same_predictions(got.shape.search.ring, c.shape.search.ring));
+      CHECK(same_predictions(got.shape.search.tree, c.shape.search.tree));
+      CHECK(same_predictions(got.shape.search.nvls, c.shape.search.nvls));
       CHECK((got.shape.search.tree_pattern == c.shape.search.tree_pattern));
       CHECK(final_channels(got.shape) == c.channels);
       compare_table(c, got.table, cells);

@@ -11,7 +11,7 @@ using namespace rehearse;
 
 namespace {
 
-const Catalogue& catalogue() {
+const Catalogue& catalogue_torus() {
   static const Catalogue made(rehearse::testing::source_path("topologies"));
   return made;
 }
@@ -19,11 +19,11 @@ const Catalogue& catalogue() {
 const Cluster& tpus(const std::string& name) {
   static std::map<std::string, Cluster> made;
   auto at = made.find(name);
-  if (at == made.end()) at = made.emplace(name, make_cluster(catalogue(), name)).first;
+  if (at == made.end()) at = made.emplace(name, make_cluster(catalogue_torus(), name)).first;
   return at->second;
 }
 
-std::vector<DeviceId> all(const Cluster& c) {
+std::vector<DeviceId> all_torus(const Cluster& c) {
   std::vector<DeviceId> out(static_cast<std::size_t>(c.device_count()));
   for (int d = 0; d < c.device_count(); ++d) out[static_cast<std::size_t>(d)] = d;
   return out;
@@ -40,7 +40,7 @@ TEST_CASE("an all-reduce fills every link of a closed torus: 2 S (N-1)/N over al
   for (const auto& [name, chips, links, rate] :
        {std::tuple{"tpu_v3_256", 256, 4, 83e9}, {"tpu_v3_1024", 1024, 4, 83e9}, {"tpu_v4_64", 64, 6, 268e9 / 6}}) {
     const Cluster& c = tpus(name);
-    const CollectiveChoice choice = CollectiveModel(c).choose(CollectiveOp::all_reduce, kBuffer, all(c));
+    const CollectiveChoice choice = CollectiveModel(c).choose(CollectiveOp::all_reduce, kBuffer, all_torus(c));
     CHECK(choice.algorithm == "Torus");
     CHECK(choice.channels == 0);  // Chips reduce beside their compute units.
     const double n = chips;
@@ -51,9 +51,9 @@ TEST_CASE("an all-reduce fills every link of a closed torus: 2 S (N-1)/N over al
 TEST_CASE("gathers and scatters are half an all-reduce, and latency counts hops along each side") {
   const Cluster& c = tpus("tpu_v3_256");
   const CollectiveModel model(c);
-  const auto reduce = model.choose(CollectiveOp::all_reduce, kBuffer, all(c));
+  const auto reduce = model.choose(CollectiveOp::all_reduce, kBuffer, all_torus(c));
   for (const CollectiveOp half : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter})
-    CHECK(model.choose(half, kBuffer, all(c)).time.value() == Approx(reduce.time.value() / 2));
+    CHECK(model.choose(half, kBuffer, all_torus(c)).time.value() == Approx(reduce.time.value() / 2));
   CHECK(reduce.latency.value() == Approx(2 * (15 + 15) * c.route(0, 1).latency.value()));
 }
 
@@ -73,8 +73,8 @@ TEST_CASE("no link of the torus carries more than its rate in the time of the ca
   for (const char* name : {"tpu_v3_256", "tpu_v4_64"}) {
     const Cluster& c = tpus(name);
     const CollectiveModel model(c);
-    const FluidPlan plan = model.plan(CollectiveOp::all_reduce, kBuffer, all(c));
-    const double time = streaming(model.choose(CollectiveOp::all_reduce, kBuffer, all(c)));
+    const FluidPlan plan = model.plan(CollectiveOp::all_reduce, kBuffer, all_torus(c));
+    const double time = streaming(model.choose(CollectiveOp::all_reduce, kBuffer, all_torus(c)));
     std::map<LinkId, double> load;
     for (const FluidEdge& e : plan.edges)
       for (const LinkId link : c.route(e.src, e.dst).links) load[link] += e.bytes.value();
@@ -93,11 +93,11 @@ TEST_CASE("groups that fill no box, and messages, are not the torus's") {
   const std::vector<DeviceId> corner{0, 1, 16};
   CHECK_FALSE(torus_box(c, corner).has_value());
   CHECK(CollectiveModel(c).choose(CollectiveOp::all_reduce, kBuffer, corner).algorithm != "Torus");
-  CHECK(CollectiveModel(c).choose(CollectiveOp::all_to_all, kBuffer, all(c)).algorithm == "P2P");
+  CHECK(CollectiveModel(c).choose(CollectiveOp::all_to_all, kBuffer, all_torus(c)).algorithm == "P2P");
   // A torus of servers with GPUs runs NCCL.
   ClusterSpec spec;
   spec.parts = {{"dgx_a100_80gb", 64}};
   spec.network = "torus_8x8";
-  const Cluster servers = make_cluster(catalogue(), spec);
-  CHECK_FALSE(torus_box(servers, all(servers)).has_value());
+  const Cluster servers = make_cluster(catalogue_torus(), spec);
+  CHECK_FALSE(torus_box(servers, all_torus(servers)).has_value());
 }

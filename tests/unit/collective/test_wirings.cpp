@@ -17,7 +17,7 @@ using namespace rehearse;
 
 namespace {
 
-struct Count {
+struct WiringsCount {
   int all = 0, equal = 0;
 };
 
@@ -27,8 +27,8 @@ std::string digits(const std::vector<int>& gpus) {
   return out;
 }
 
-Count compare(const wired::Case& c) {
-  Count count;
+WiringsCount compare(const wired::Case& c) {
+  WiringsCount count;
   for (const auto& run : c.runs) {
     const auto got = nccl::search_node(c.machine, c.gpu, run.gpus, run.leaves_node);
     const bool equal = wired::same(got, run.result);
@@ -53,11 +53,11 @@ std::vector<int> shuffled(int n, std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("On random PCIe trees, NVLink meshes and NIC placements the search equals NCCL's") {
-  Count total;
-  std::map<int, Count> by_generation;
+  WiringsCount total;
+  std::map<int, WiringsCount> by_generation;
   for (const auto& c : wired::cases("nccl_2.28.9_random_wirings.json")) {
     const auto count = compare(c);
-    for (Count* sum : {&total, &by_generation[c.gpu.compute_capability]}) {
+    for (WiringsCount* sum : {&total, &by_generation[c.gpu.compute_capability]}) {
       sum->all += count.all;
       sum->equal += count.equal;
     }
@@ -72,7 +72,7 @@ TEST_CASE("On random PCIe trees, NVLink meshes and NIC placements the search equ
 TEST_CASE("A removed NVLink, NVSwitch uplink or NIC changes the channels as NCCL's search does") {
   std::map<std::string, wired::Run> whole;
   std::map<std::string, int> changed;
-  Count total;
+  WiringsCount total;
   for (const auto& c : wired::cases("nccl_2.28.9_damaged_machines.json")) {
     const auto count = compare(c);
     total.all += count.all;

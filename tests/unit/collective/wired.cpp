@@ -13,15 +13,15 @@ namespace {
 using namespace rehearse;
 using namespace rehearse::nccl;
 using nlohmann::json;
-using Kind = MachineSpec::VertexKind;
-using LinkKind = MachineSpec::LinkKind;
+using WiredKind = MachineSpec::VertexKind;
+using WiredLinkKind = MachineSpec::LinkKind;
 
 double brick(int cc) { return cc >= 100 ? 40.1 : cc >= 90 ? 20.6 : cc == 86 ? 12 : cc >= 70 ? 20 : 18; }
 
 /// Parents in the file: a PCIe switch by its number, CPU c as -(c + 1).
-class Builder {
+class WiredBuilder {
  public:
-  explicit Builder(const json& j) : j_(j) {}
+  explicit WiredBuilder(const json& j) : j_(j) {}
 
   MachineSpec run() {
     m_.id = m_.name = "made up";
@@ -33,38 +33,40 @@ class Builder {
     m_.peer_to_peer = j_.at("p2p").get<int>() != 0;
     m_.gpudirect_rdma = j_.at("gdr").get<int>() != 0;
     m_.nvls = j_.at("nvls").get<int>() != 0;
-    for (int i = 0; i < m_.gpus; ++i) add(Kind::gpu, "GPU", i);
-    for (int i = 0; i < m_.sockets; ++i) cpus_.push_back(add(Kind::cpu, "CPU", i));
-    for (int i = 0; i < int(j_.at("plx").size()); ++i) switches_.push_back(add(Kind::pcie_switch, "PLX", i));
+    for (int i = 0; i < m_.gpus; ++i) add(WiredKind::gpu, "GPU", i);
+    for (int i = 0; i < m_.sockets; ++i) cpus_.push_back(add(WiredKind::cpu, "CPU", i));
+    for (int i = 0; i < int(j_.at("plx").size()); ++i) switches_.push_back(add(WiredKind::pcie_switch, "PLX", i));
     for (std::size_t i = 0; i < switches_.size(); ++i) hang(switches_[i], j_.at("plx")[i]);
     for (int i = 0; i < m_.gpus; ++i) hang(i, j_.at("gpus")[std::size_t(i)]);
-    for (int i = 0; i < m_.nics; ++i) hang(add(Kind::nic, "NIC", i), j_.at("nics")[std::size_t(i)]);
+    for (int i = 0; i < m_.nics; ++i) hang(add(WiredKind::nic, "NIC", i), j_.at("nics")[std::size_t(i)]);
     for (std::size_t a = 0; a < cpus_.size(); ++a)
-      for (std::size_t b = a + 1; b < cpus_.size(); ++b) link(cpus_[a], cpus_[b], LinkKind::socket, 1, j_.at("socket"));
+      for (std::size_t b = a + 1; b < cpus_.size(); ++b)
+        link(cpus_[a], cpus_[b], WiredLinkKind::socket, 1, j_.at("socket"));
     const double per_link = brick(j_.at("cc"));
-    for (const auto& row : j_.at("nvl")) link(row[0], row[1], LinkKind::nvlink, row[2], per_link);
+    for (const auto& row : j_.at("nvl")) link(row[0], row[1], WiredLinkKind::nvlink, row[2], per_link);
     if (!j_.at("nvs").empty()) {
-      const int nvswitch = add(Kind::nvswitch, "NVSwitch", 0);
+      const int nvswitch = add(WiredKind::nvswitch, "NVSwitch", 0);
       for (int i = 0; i < m_.gpus; ++i)
         if (const int count = j_.at("nvs")[std::size_t(i)]; count > 0)
-          link(i, nvswitch, LinkKind::nvlink, count, per_link);
+          link(i, nvswitch, WiredLinkKind::nvlink, count, per_link);
     }
-    for (const auto& row : j_.at("c2c")) link(row[0], cpus_[row[1].get<std::size_t>()], LinkKind::c2c, 1, row[2]);
+    for (const auto& row : j_.at("c2c")) link(row[0], cpus_[row[1].get<std::size_t>()], WiredLinkKind::c2c, 1, row[2]);
     return m_;
   }
 
  private:
-  int add(Kind kind, const char* name, int index) {
+  int add(WiredKind kind, const char* name, int index) {
     m_.vertices.push_back({kind, name + std::to_string(index), index});
     return int(m_.vertices.size()) - 1;
   }
-  void link(int a, int b, LinkKind kind, int count, double per_link) {
+  void link(int a, int b, WiredLinkKind kind, int count, double per_link) {
     const BytesPerSecond rate{per_link * count * 1e9};
     m_.links.push_back({a, b, kind, count, rate, rate, {}});
   }
   void hang(int v, const json& row) {
     const int parent = row[0];
-    link(v, parent < 0 ? cpus_[std::size_t(-parent - 1)] : switches_[std::size_t(parent)], LinkKind::pcie, 1, row[1]);
+    link(v, parent < 0 ? cpus_[std::size_t(-parent - 1)] : switches_[std::size_t(parent)], WiredLinkKind::pcie, 1,
+         row[1]);
   }
 
   const json& j_;
@@ -72,7 +74,7 @@ class Builder {
   std::vector<int> cpus_, switches_;
 };
 
-GraphResult graph(const json& j) {
+GraphResult graph_wired(const json& j) {
   return {j[0],
           BytesPerSecond{j[1].get<double>() * 1e9},
           BytesPerSecond{j[2].get<double>() * 1e9},
@@ -81,7 +83,7 @@ GraphResult graph(const json& j) {
           j[5].get<int>() != 0};
 }
 
-bool same(const GraphResult& a, const GraphResult& b) {
+bool same_wired(const GraphResult& a, const GraphResult& b) {
   if (a.channels == 0 || b.channels == 0) return a.channels == b.channels;
   const auto near = [](BytesPerSecond x, BytesPerSecond y) {
     return std::abs(x.value() - y.value()) <= 1e-4 * y.value();
@@ -106,7 +108,7 @@ std::vector<Case> cases(const std::string& file) {
     Case c;
     c.name = j.value("name", "made up");
     c.change = j.value("change", "");
-    c.machine = Builder(j).run();
+    c.machine = WiredBuilder(j).run();
     c.gpu.compute_capability = j.at("cc");
     for (const auto& row : j.at("runs")) {
       Run run;
@@ -114,10 +116,10 @@ std::vector<Case> cases(const std::string& file) {
         run.gpus.push_back(digit <= '9' ? digit - '0' : digit - 'a' + 10);
       run.leaves_node = row[1].get<int>() != 0;
       run.result.parts = row[2];
-      run.result.ring = graph(row[3]);
-      run.result.tree = graph(row[4]);
+      run.result.ring = graph_wired(row[3]);
+      run.result.tree = graph_wired(row[4]);
       run.result.tree_pattern = static_cast<TreePattern>(row[4][6].get<int>());
-      run.result.nvls = graph(row[5]);
+      run.result.nvls = graph_wired(row[5]);
       c.runs.push_back(std::move(run));
     }
     out.push_back(std::move(c));
@@ -125,9 +127,9 @@ std::vector<Case> cases(const std::string& file) {
   return out;
 }
 
-bool same(const NodeSearch& a, const NodeSearch& b) {
-  return same(a.ring, b.ring) && same(a.tree, b.tree) && same(a.nvls, b.nvls) && a.tree_pattern == b.tree_pattern &&
-         a.parts == b.parts;
+bool same_wired(const NodeSearch& a, const NodeSearch& b) {
+  return same_wired(a.ring, b.ring) && same_wired(a.tree, b.tree) && same_wired(a.nvls, b.nvls) &&
+         a.tree_pattern == b.tree_pattern && a.parts == b.parts;
 }
 
 std::string show(const NodeSearch& s) {
@@ -142,8 +144,8 @@ MachineSpec renumbered(const MachineSpec& m, const std::vector<int>& gpus, const
   std::reverse(out.vertices.begin(), out.vertices.end());
   for (auto& v : out.vertices) {
     v.name = "vertex " + v.name;
-    if (v.kind == Kind::gpu) v.index = gpus[std::size_t(v.index)];
-    if (v.kind == Kind::nic) v.index = nics[std::size_t(v.index)];
+    if (v.kind == WiredKind::gpu) v.index = gpus[std::size_t(v.index)];
+    if (v.kind == WiredKind::nic) v.index = nics[std::size_t(v.index)];
   }
   std::reverse(out.links.begin(), out.links.end());
   for (auto& l : out.links) {

@@ -12,8 +12,8 @@ using namespace rehearse;
 
 namespace {
 
-const std::string kFolder = rehearse::testing::source_path("topologies/reliability");
-constexpr double kHour = 3600;
+const std::string kReliabilityFolder = rehearse::testing::source_path("topologies/reliability");
+constexpr double kReliabilityHour = 3600;
 
 /// Runs that are played, as long as 20,000 failures: nothing of the formulas is in it.
 class Failures {
@@ -96,22 +96,22 @@ using Outage = Failures::Outage;
 }  // namespace
 
 TEST_CASE("Llama 3's cluster breaks as often as its report says") {
-  const ReliabilityProfile p = load_reliability(kFolder, "hopper");
+  const ReliabilityProfile p = load_reliability(kReliabilityFolder, "hopper");
   const Seconds mtbf = run_mtbf(p.times, {16384, 16384, 2048});
   // 419 unexpected interruptions in 54 days.
-  CHECK(54 * 24 * kHour / mtbf.value() == Approx(419).epsilon(0.01));
+  CHECK(54 * 24 * kReliabilityHour / mtbf.value() == Approx(419).epsilon(0.01));
 }
 
 TEST_CASE("failures grow with the number of parts, and nothing that breaks never breaks") {
-  const ReliabilityProfile p = load_reliability(kFolder, "hopper");
+  const ReliabilityProfile p = load_reliability(kReliabilityFolder, "hopper");
   const Seconds one = run_mtbf(p.times, {8, 8, 1});
   CHECK(run_mtbf(p.times, {800, 800, 100}).value() == Approx(one.value() / 100));
   CHECK(std::isinf(run_mtbf(FailureTimes{}, {8, 8, 1}).value()));
-  CHECK(load_reliability(kFolder, "an unknown generation").times[Part::gpu] > Seconds{0});
+  CHECK(load_reliability(kReliabilityFolder, "an unknown generation").times[Part::gpu] > Seconds{0});
 }
 
 TEST_CASE("the checkpoint interval is Young's for short writes and Daly's for long ones") {
-  const Seconds mtbf{10 * kHour};
+  const Seconds mtbf{10 * kReliabilityHour};
   CHECK(checkpoint_interval(Seconds{1}, mtbf).value() == Approx(std::sqrt(2 * 1 * mtbf.value())).epsilon(0.01));
   // Daly 2006: the write time grows beyond twice the MTBF, and the interval stays at the MTBF.
   CHECK(checkpoint_interval(3 * mtbf, mtbf) == mtbf);
@@ -122,7 +122,7 @@ TEST_CASE("the checkpoint interval is Young's for short writes and Daly's for lo
 TEST_CASE("no interval loses less than the one proposed") {
   for (const double write : {5.0, 60.0, 600.0, 3000.0})
     for (const double hours : {0.5, 3.0, 100.0}) {
-      const Seconds d{write}, m{hours * kHour}, best = checkpoint_interval(d, m);
+      const Seconds d{write}, m{hours * kReliabilityHour}, best = checkpoint_interval(d, m);
       const double at_best = checkpoint_efficiency(best, d, Seconds{300}, m);
       double optimum = 0;
       for (double t = 0.02; t < 50; t *= 1.02)
@@ -175,11 +175,11 @@ TEST_CASE("no other number of spares costs less machine time") {
 
 TEST_CASE("goodput is the product of its parts, and each part costs something") {
   ReliabilitySettings s;
-  GoodputRequest r{load_reliability(kFolder, "hopper").times, {1024, 1024, 128}, 2, false, Bytes{1e12}};
+  GoodputRequest r{load_reliability(kReliabilityFolder, "hopper").times, {1024, 1024, 128}, 2, false, Bytes{1e12}};
   const Goodput g = goodput(s, r);
   CHECK(g.total == Approx(g.stragglers * g.checkpoints * g.spares));
   CHECK(g.write.value() == Approx(1e12 / (128 * s.checkpoint_bandwidth.value())));
-  CHECK(g.interruptions_per_day == Approx(24 * kHour / g.mtbf.value()));
+  CHECK(g.interruptions_per_day == Approx(24 * kReliabilityHour / g.mtbf.value()));
   for (const double part : {g.stragglers, g.checkpoints, g.spares}) CHECK((part > 0.9 && part < 1));
 
   SECTION("twice the parts, less goodput") {
@@ -204,7 +204,7 @@ TEST_CASE("goodput is the product of its parts, and each part costs something") 
 TEST_CASE("a run played failure by failure is as far as the formulas say") {
   for (const double write : {5.0, 120.0, 900.0})
     for (const double hours : {1.0, 6.0, 200.0}) {
-      const Seconds d{write}, m{hours * kHour}, restart{600}, best = checkpoint_interval(d, m);
+      const Seconds d{write}, m{hours * kReliabilityHour}, restart{600}, best = checkpoint_interval(d, m);
       INFO(write << " s of " << hours << " h");
       const double at_best = Failures(7).efficiency(best, d, restart, m);
       CHECK(at_best == Approx(checkpoint_efficiency(best, d, restart, m)).epsilon(0.01));
@@ -216,7 +216,7 @@ TEST_CASE("a run played failure by failure is as far as the formulas say") {
 
 TEST_CASE("machines out for repair, played, leave as many as Poisson says") {
   // A row of three racks of 72 GPUs as the Llama 3 fleet would break, and DGX H100 enough for 13 racks' GPUs.
-  const FailureTimes times = load_reliability(kFolder, "hopper").times;
+  const FailureTimes times = load_reliability(kReliabilityFolder, "hopper").times;
   const Seconds repair{86400};
   for (const auto& [counts, machines, spares] : {std::tuple{PartCounts{216, 216, 54}, 3, 0},
                                                  {PartCounts{216, 216, 54}, 3, 1},
@@ -235,7 +235,7 @@ TEST_CASE("the product of the parts is what failures, restarts and repairs leave
   // is back.
   ReliabilitySettings s;
   s.jitter = 0;
-  const GoodputRequest r{load_reliability(kFolder, "hopper").times, {216, 216, 54}, 0, false, Bytes{1e12}};
+  const GoodputRequest r{load_reliability(kReliabilityFolder, "hopper").times, {216, 216, 54}, 0, false, Bytes{1e12}};
   const Goodput g = goodput(s, r);
   const Seconds broken{s.repair / machines_in_repair(r.times, r.counts, s.repair)};
   CHECK(Failures(10).together(g, s, broken) == Approx(g.total).margin(0.01));
@@ -252,7 +252,8 @@ TEST_CASE("going on with fewer machines loses those that are out, no more") {
 }
 
 TEST_CASE("fleets of several kinds break as often as their parts do") {
-  const ReliabilityProfile h100 = load_reliability(kFolder, "hopper"), a100 = load_reliability(kFolder, "ampere");
+  const ReliabilityProfile h100 = load_reliability(kReliabilityFolder, "hopper"),
+                           a100 = load_reliability(kReliabilityFolder, "ampere");
   const PartCounts some{64, 64, 8}, more{128, 128, 16};
   const ReliabilityProfile both = joined_reliability({{h100, some}, {a100, more}});
   // Storage counts once per run, and neither profile has it.
@@ -263,14 +264,15 @@ TEST_CASE("fleets of several kinds break as often as their parts do") {
 }
 
 TEST_CASE("GPUs of which no fleet is published are given the rates of Llama 3's") {
-  CHECK(load_reliability(kFolder, "fallback").times.of == load_reliability(kFolder, "hopper").times.of);
+  CHECK(load_reliability(kReliabilityFolder, "fallback").times.of ==
+        load_reliability(kReliabilityFolder, "hopper").times.of);
 }
 
 TEST_CASE("a profile that there is not is refused with the nearest name") {
-  CHECK(named_reliability(kFolder, "ampere").times[Part::host] ==
-        load_reliability(kFolder, "ampere").times[Part::host]);
+  CHECK(named_reliability(kReliabilityFolder, "ampere").times[Part::host] ==
+        load_reliability(kReliabilityFolder, "ampere").times[Part::host]);
   try {
-    (void)named_reliability(kFolder, "hoper");
+    (void)named_reliability(kReliabilityFolder, "hoper");
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.hint.find("did you mean 'hopper'") != std::string::npos);

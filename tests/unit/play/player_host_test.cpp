@@ -12,35 +12,37 @@ using namespace rehearse::testing;
 
 namespace {
 
-constexpr std::int64_t kBytes = 1'000'000'000'000;  // A second or so: far above launches.
-constexpr std::int64_t kSmall = 1'000'000;          // About a launch.
+constexpr std::int64_t kPlayerHostBytes = 1'000'000'000'000;  // A second or so: far above launches.
+constexpr std::int64_t kSmall = 1'000'000;                    // About a launch.
 
-const Testbed& bed() {
+const Testbed& bed_player_host() {
   static const Testbed one(1);
   return one;
 }
 
-double step(const Program& p, const RunOptions& options = {}) { return bed().analytic(p, options).step_time.value(); }
+double step(const Program& p, const RunOptions& options = {}) {
+  return bed_player_host().analytic(p, options).step_time.value();
+}
 
-double copy_time(std::int64_t bytes = kBytes) {
+double copy_time(std::int64_t bytes = kPlayerHostBytes) {
   HandMade made(Axis::pp, 1, {"compute"});
   made.call(0, made.body("copy", {HandMade::copies(made.tensor(bytes))}));
   return step(made.program);
 }
 
-double launch(const Program& p) { return bed().cost.launch_overhead(p, 0).value(); }
+double launch(const Program& p) { return bed_player_host().cost.launch_overhead(p, 0).value(); }
 
 }  // namespace
 
 TEST_CASE("after a call that the host waits for, nothing starts before it has ended and a launch is over") {
   HandMade made(Axis::pp, 1, {"compute", "aside"});
-  const int data = made.tensor(kBytes);
+  const int data = made.tensor(kPlayerHostBytes);
   const int copy = made.body("copy", {HandMade::copies(data)}), aside = made.body("aside", {HandMade::copies(data, 1)});
   made.call(0, copy);
   made.call(0, aside, {}, false, 1);
   CHECK(step(made.program) == Approx(copy_time()));  // Side by side.
   made.program.roles[0].step[0].host_wait = true;
-  const RunResult run = bed().analytic(made.program);
+  const RunResult run = bed_player_host().analytic(made.program);
   CHECK(run.step_time.value() == Approx(2 * copy_time() + launch(made.program)).epsilon(1e-12));
   // What was issued before runs on.
   made.program.roles[0].step[0].host_wait = false;
@@ -50,7 +52,7 @@ TEST_CASE("after a call that the host waits for, nothing starts before it has en
 
 TEST_CASE("the launch after a host wait counts as launch, the wait itself as what was waited for") {
   HandMade made(Axis::pp, 2, {"compute", "pp"});
-  const int data = made.tensor(kBytes), small = made.tensor(kSmall);
+  const int data = made.tensor(kPlayerHostBytes), small = made.tensor(kSmall);
   const int send = made.body("send", {made.message(P2pTask::Direction::send, 1, small, 1)});
   const int receive = made.body("receive", {made.message(P2pTask::Direction::receive, 0, small, 1)});
   const int copy = made.body("copy", {HandMade::copies(data)});
@@ -58,8 +60,8 @@ TEST_CASE("the launch after a host wait counts as launch, the wait itself as wha
   made.call(1, receive, {}, false, 1);
   made.last_call(1).host_wait = true;
   made.call(1, copy);
-  const RunResult run = bed().analytic(made.program);
-  const double message = bed().cost.collectives().send(Bytes{kSmall}, 0, 1).time.value();
+  const RunResult run = bed_player_host().analytic(made.program);
+  const double message = bed_player_host().cost.collectives().send(Bytes{kSmall}, 0, 1).time.value();
   CHECK(run.step_time.value() == Approx(message + launch(made.program) + copy_time()).epsilon(1e-12));
   CHECK(run.ranks.at(1).breakdown[TimeCategory::launch].value() == Approx(launch(made.program)).epsilon(1e-6));
   CHECK(run.ranks.at(1).breakdown[TimeCategory::exposed_pp].value() == Approx(message).epsilon(1e-6));
@@ -69,7 +71,7 @@ TEST_CASE(
     "a task that the host waits for holds what is issued after it, in its body and in later ones, not what was "
     "before") {
   HandMade made(Axis::pp, 1, {"compute", "a", "b"});
-  const int data = made.tensor(kBytes);
+  const int data = made.tensor(kPlayerHostBytes);
   const int body = made.body("counts", {HandMade::copies(data, 1), HandMade::copies(data), HandMade::copies(data, 2)});
   made.call(0, body);
   CHECK(step(made.program) == Approx(copy_time()));
@@ -95,7 +97,7 @@ TEST_CASE("a captured graph is one launch, however many kernels it holds") {
   CHECK(two < eager);
   // Kernels alone, and one launch that they all but hide.
   const PricedBody kernels =
-      bed().cost.price_body(made.program, made.program.bodies[0], 0, made.program.mesh.context(0), 0);
+      bed_player_host().cost.price_body(made.program, made.program.bodies[0], 0, made.program.mesh.context(0), 0);
   CHECK(kernels.breakdown[TimeCategory::launch].value() == 0);
   CHECK(one >= 4 * kernels.duration.value());
   CHECK(one <= 4 * kernels.duration.value() + launch(made.program));
@@ -104,7 +106,7 @@ TEST_CASE("a captured graph is one launch, however many kernels it holds") {
 TEST_CASE("interleaved calls issue their segments in turn, so that one's kernels hide the other's communication") {
   // Each call: kernel, then a copy off the compute stream as long, then a kernel that needs it.
   HandMade made(Axis::pp, 1, {"compute", "other"});
-  const int data = made.tensor(kBytes);
+  const int data = made.tensor(kPlayerHostBytes);
   Piece middle = HandMade::copies(data, 1), last = HandMade::copies(data);
   middle.after = {0};
   last.after = {1};
@@ -144,7 +146,7 @@ TEST_CASE("of two interleaved calls the second begins: what it sends first leave
   // A forward: kernel, exchange, kernel. A backward: exchange, kernel, exchange, kernel. All take as long, each needs
   // the one before.
   HandMade made(Axis::pp, 1, {"compute", "exchanges"});
-  const int data = made.tensor(kBytes);
+  const int data = made.tensor(kPlayerHostBytes);
   const auto chain = [&](std::vector<StreamId> streams) {
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < streams.size(); ++i) {

@@ -120,7 +120,7 @@ std::string reason(const std::string& text) {
   return "accepted";
 }
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 }  // namespace
 
@@ -196,18 +196,18 @@ TEST_CASE("texts that are no Program are refused with the place") {
     j[nlohmann::json::json_pointer(pointer)] = value;
     return reason(j.dump());
   };
-  CHECK_THAT(reason("{"), Contains("parse error"));
-  CHECK_THAT(reason("{}"), Contains("/schema expected schema") || Contains("expected schema"));
-  CHECK_THAT(edit("/schema", "rehearse/program/v9"), Contains("expected schema"));
-  CHECK_THAT(edit("/version", 2), Contains("version 2"));
-  CHECK_THAT(edit("/colour", 1), Contains("unknown key 'colour'"));
-  CHECK_THAT(edit("/tensors/0/space", "tape"), Contains("/tensors/0/space") && Contains("tape"));
-  CHECK_THAT(edit("/tensors/0/per_pass", 3), Contains("expected true or false"));
-  CHECK_THAT(edit("/microbatches", "two"), Contains("/microbatches") && Contains("whole number"));
-  CHECK_THAT(edit("/microbatches", 1ll << 40), Contains("out of range"));
-  CHECK_THAT(edit("/bodies/0/graph/edges/0/1", 99), Contains("leaves the tasks"));
-  CHECK_THAT(edit("/roles/0/step/count", 9), Contains("another length"));
-  CHECK_THAT(edit("/exprs/2", {"add", 50, 1, 0}), Contains("refers forward"));
-  CHECK_THAT(edit("/mesh/islands/0/first_rank", 4), Contains("numbered one after the other"));
-  CHECK_THAT(edit("/bodies/0/graph/tasks/0/kind", {{"magic", 1}}), Contains("unknown kind 'magic'"));
+  CHECK_THAT(reason("{"), ContainsSubstring("parse error"));
+  CHECK_THAT(reason("{}"), ContainsSubstring("/schema expected schema") || ContainsSubstring("expected schema"));
+  CHECK_THAT(edit("/schema", "rehearse/program/v9"), ContainsSubstring("expected schema"));
+  CHECK_THAT(edit("/version", 2), ContainsSubstring("version 2"));
+  CHECK_THAT(edit("/colour", 1), ContainsSubstring("unknown key 'colour'"));
+  CHECK_THAT(edit("/tensors/0/space", "tape"), ContainsSubstring("/tensors/0/space") && ContainsSubstring("tape"));
+  CHECK_THAT(edit("/tensors/0/per_pass", 3), ContainsSubstring("expected true or false"));
+  CHECK_THAT(edit("/microbatches", "two"), ContainsSubstring("/microbatches") && ContainsSubstring("whole number"));
+  CHECK_THAT(edit("/microbatches", 1ll << 40), ContainsSubstring("out of range"));
+  CHECK_THAT(edit("/bodies/0/graph/edges/0/1", 99), ContainsSubstring("leaves the tasks"));
+  CHECK_THAT(edit("/roles/0/step/count", 9), ContainsSubstring("another length"));
+  CHECK_THAT(edit("/exprs/2", {"add", 50, 1, 0}), ContainsSubstring("refers forward"));
+  CHECK_THAT(edit("/mesh/islands/0/first_rank", 4), ContainsSubstring("numbered one after the other"));
+  CHECK_THAT(edit("/bodies/0/graph/tasks/0/kind", {{"magic", 1}}), ContainsSubstring("unknown kind 'magic'"));
 }

@@ -28,8 +28,8 @@ std::string refusal(const std::function<void(Program&)>& damage) {
   return {};
 }
 
-using Catch::Matchers::Contains;
-#define CHECK_REFUSED(text, ...) CHECK_THAT(refusal([](Program & p) __VA_ARGS__), Contains(text))
+using Catch::Matchers::ContainsSubstring;
+#define CHECK_REFUSED(text, ...) CHECK_THAT(refusal([](Program & p) __VA_ARGS__), ContainsSubstring(text))
 
 std::vector<Entry>& step(Program& p) { return p.roles[0].step; }
 Body& body_of(Program& p, const Entry& e) { return p.bodies[static_cast<std::size_t>(e.body)]; }

@@ -5,7 +5,7 @@ using namespace rehearse::test;
 
 namespace {
 
-std::string refusal(const std::string& text, const std::string& name) {
+std::string refusal_measurement(const std::string& text, const std::string& name) {
   try {
     (void)parse_measurements(text, name);
   } catch (const Error& e) {
@@ -61,11 +61,11 @@ TEST_CASE("CSV rows on more GPUs than a node has are of another source") {
 }
 
 TEST_CASE("a file that is no measurement file is refused") {
-  CHECK(refusal("{}", "f.json") == "no list of measurements");
-  CHECK(refusal(R"({"entries": 5})", "f.json") == "no list of measurements");
-  CHECK(refusal("{\"entries\": [", "f.json") != "accepted");
-  CHECK(refusal("a,b,c\n1,2,3\n", "f.csv") == "no column of a measurement file");
-  CHECK(refusal("", "f.csv") == "no column of a measurement file");
+  CHECK(refusal_measurement("{}", "f.json") == "no list of measurements");
+  CHECK(refusal_measurement(R"({"entries": 5})", "f.json") == "no list of measurements");
+  CHECK(refusal_measurement("{\"entries\": [", "f.json") != "accepted");
+  CHECK(refusal_measurement("a,b,c\n1,2,3\n", "f.csv") == "no column of a measurement file");
+  CHECK(refusal_measurement("", "f.csv") == "no column of a measurement file");
 }
 
 TEST_CASE("CSV rows are numbered, and have the fields of JSON ones") {

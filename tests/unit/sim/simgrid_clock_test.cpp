@@ -22,7 +22,7 @@ using rehearse::sim::Solved;
 
 namespace {
 
-constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
+constexpr BytesPerSecond kClockUncapped{std::numeric_limits<double>::infinity()};
 
 /// Chains of flows and timers with pseudo-random sizes over `devices` devices; each event starts the next of its chain.
 template <class Clock>
@@ -55,7 +55,7 @@ TEST_CASE("timers of equal date fire in the order they were set, whatever else g
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 100);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 100);
   for (PlayClock::Token t = 0; t < 50; ++t) clock.set_timer(Seconds{t % 2 == 0 ? 0.01 : 0.3}, t);
   clock.run(recorder);
   std::vector<PlayClock::Token> expected;
@@ -75,7 +75,7 @@ TEST_CASE("flows that end together are told in the order they were started") {
   std::vector<PlayClock::Token> expected;
   for (int d = 0; d < 64; ++d) {
     const auto token = static_cast<PlayClock::Token>((d * 37) % 64);
-    clock.start_flow(static_cast<DeviceId>(token), static_cast<DeviceId>(token) + 64, Bytes{1e6}, kUncapped, 1, 0,
+    clock.start_flow(static_cast<DeviceId>(token), static_cast<DeviceId>(token) + 64, Bytes{1e6}, kClockUncapped, 1, 0,
                      token);
     expected.push_back(token);
   }
@@ -96,7 +96,7 @@ TEST_CASE("a cancelled timer is forgotten, before and among flows") {
     clock.cancel_timer(late);
   };
   clock.set_timer(Seconds{0.01}, 3);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 4);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 4);
   clock.run(recorder);
   CHECK(recorder.tokens() == std::vector<PlayClock::Token>{3, 4});
   CHECK(clock.now().value() == Approx(0.1).epsilon(1e-12));
@@ -109,7 +109,7 @@ TEST_CASE("a flow started after a long stretch of timers starts at its own time"
   Recorder recorder(clock);
   recorder.actions[1] = [&] { clock.set_timer(Seconds{2.5}, 2); };
   recorder.actions[2] = [&] {
-    clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 3);
+    clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 3);
     clock.set_timer(Seconds{2.55}, 4);
   };
   clock.set_timer(Seconds{1}, 1);
@@ -124,11 +124,11 @@ TEST_CASE("run may be called again and goes on from where it ended") {
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 1);
   clock.run(recorder);
   clock.set_timer(clock.now() + Seconds{1}, 2);
   clock.run(recorder);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 3);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 3);
   clock.run(recorder);
   CHECK(recorder.time_of(3) == Approx(1.2).epsilon(1e-12));
 }
@@ -151,7 +151,7 @@ TEST_CASE("one clock at a time") {
     SimGridClock clock(cluster);
     CHECK_THROWS_AS(SimGridClock(cluster), Error);
     Recorder recorder(clock);
-    clock.start_flow(0, 1, Bytes{1e9}, kUncapped, 1, 0, 1);
+    clock.start_flow(0, 1, Bytes{1e9}, kClockUncapped, 1, 0, 1);
     clock.run(recorder);
     CHECK(recorder.log.size() == 1);
   }
@@ -164,7 +164,7 @@ TEST_CASE("a handler's exception comes out of run, and the clock can be dropped"
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   recorder.actions[1] = [] { throw std::runtime_error("enough"); };
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 2);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 2);
   clock.set_timer(Seconds{0.01}, 1);
   CHECK_THROWS_WITH(clock.run(recorder), "enough");
   CHECK(recorder.tokens() == std::vector<PlayClock::Token>{1});
@@ -174,16 +174,16 @@ TEST_CASE("a clock with flows that never ran can be dropped") {
   const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster, solved);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 2);
+  clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 1, 0, 2);
   clock.set_timer(Seconds{1}, 1);
 }
 
 TEST_CASE("flows that cannot be are refused") {
   const auto cluster = small_cluster(1);
   SimGridClock clock(cluster);
-  CHECK_THROWS_AS(clock.start_flow(0, 1, Bytes{0}, kUncapped, 1, 0, 1), std::logic_error);
+  CHECK_THROWS_AS(clock.start_flow(0, 1, Bytes{0}, kClockUncapped, 1, 0, 1), std::logic_error);
   CHECK_THROWS_AS(clock.start_flow(0, 1, Bytes{1}, BytesPerSecond{0}, 1, 0, 1), std::logic_error);
-  CHECK_THROWS_AS(clock.start_flow(0, 0, Bytes{1}, kUncapped, 1, 0, 1), std::logic_error);
+  CHECK_THROWS_AS(clock.start_flow(0, 0, Bytes{1}, kClockUncapped, 1, 0, 1), std::logic_error);
 }
 
 TEST_CASE("SimGrid prints nothing") {
@@ -197,7 +197,7 @@ TEST_CASE("SimGrid prints nothing") {
   {
     SimGridClock clock(cluster, solved);
     Recorder recorder(clock);
-    clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 5, 1, 1);
+    clock.start_flow(0, 8, Bytes{1e9}, kClockUncapped, 5, 1, 1);
     clock.run(recorder);
   }
   std::fflush(nullptr);

@@ -16,7 +16,7 @@ using rehearse::sim::Solved;
 
 namespace {
 
-constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
+constexpr BytesPerSecond kFreeFlowsUncapped{std::numeric_limits<double>::infinity()};
 
 struct Start {
   double at;
@@ -27,13 +27,13 @@ struct Start {
 };
 
 /// Ends by flow.
-struct Outcome {
+struct FreeFlowsOutcome {
   std::vector<double> ends;
   std::vector<double> link_bytes;
   std::uint64_t solved;
 };
 
-Outcome play(const Cluster& cluster, const std::vector<Start>& starts, Solved solved) {
+FreeFlowsOutcome play(const Cluster& cluster, const std::vector<Start>& starts, Solved solved) {
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -45,7 +45,7 @@ Outcome play(const Cluster& cluster, const std::vector<Start>& starts, Solved so
     clock.set_timer(Seconds{s.at}, i);
   }
   clock.run(recorder);
-  Outcome out{std::vector<double>(starts.size(), -1.0), clock.link_bytes(), clock.solver_flows()};
+  FreeFlowsOutcome out{std::vector<double>(starts.size(), -1.0), clock.link_bytes(), clock.solver_flows()};
   for (const auto& entry : recorder.log)
     if (entry.flow) out.ends[entry.token - starts.size()] = entry.time;
   return out;
@@ -62,7 +62,7 @@ std::vector<Start> random_traffic(const Cluster& cluster, unsigned seed, int cou
   for (int i = 0; i < count; ++i) {
     const auto src = static_cast<DeviceId>(random() % devices);
     const auto dst = static_cast<DeviceId>((static_cast<unsigned>(src) + 1 + random() % (devices - 1)) % devices);
-    const auto cap = random() % 4 == 0 ? kUncapped : BytesPerSecond{uniform(0.2e9, 12e9)};
+    const auto cap = random() % 4 == 0 ? kFreeFlowsUncapped : BytesPerSecond{uniform(0.2e9, 12e9)};
     // Some start together, some are of several lanes, from the first device of a node to that of another.
     const double at = random() % 3 == 0 && i > 0 ? starts.back().at : uniform(0, span);
     if (random() % 8 == 0 && src / 8 != dst / 8)
@@ -146,7 +146,7 @@ TEST_CASE("a bundle in nobody's way is one event, wherever its flows go") {
   SimGridClock clock(cluster);
   Recorder recorder(clock);
   std::vector<PlayClock::Flow> ring;
-  for (DeviceId d = 0; d < 128; ++d) ring.push_back({d, (d + 8) % 128, Bytes{1e9}, kUncapped});
+  for (DeviceId d = 0; d < 128; ++d) ring.push_back({d, (d + 8) % 128, Bytes{1e9}, kFreeFlowsUncapped});
   const auto bundle = clock.prepare(ring, 1, 0);
   recorder.actions[1] = [&] { clock.start(bundle, 2); };
   clock.start(bundle, 1);
@@ -159,9 +159,9 @@ TEST_CASE("a bundle in nobody's way is one event, wherever its flows go") {
 TEST_CASE("flows with links of their own, or that fit the ones they share, never see SimGrid") {
   const auto cluster = small_cluster(4);
   std::vector<Start> starts;
-  for (DeviceId d = 0; d < 16; ++d) starts.push_back({0, d, d + 16, 1e9, kUncapped, 1});
+  for (DeviceId d = 0; d < 16; ++d) starts.push_back({0, d, d + 16, 1e9, kFreeFlowsUncapped, 1});
   for (int i = 0; i < 4; ++i) starts.push_back({0.01 * i, 16, 0, 1e9, BytesPerSecond{2.5e9}, 1});
-  starts.push_back({0, 24, 8, 1e9, kUncapped, 8});
+  starts.push_back({0, 24, 8, 1e9, kFreeFlowsUncapped, 8});
   const auto out = play(cluster, starts, Solved::contended);
   CHECK(out.solved == 0);
   for (std::size_t i = 0; i < 16; ++i) CHECK(out.ends[i] == 0.1);
@@ -177,7 +177,7 @@ TEST_CASE("without contention the end is the analytic clock's to the bit") {
   for (PlayClock::Token t = 0; t < 8; ++t)
     for (PlayClock* each : {static_cast<PlayClock*>(&clock), static_cast<PlayClock*>(&analytic)})
       each->start_flow(static_cast<DeviceId>(t), static_cast<DeviceId>(t) + 8,
-                       Bytes{1e9 / 7.0 + static_cast<double>(t)}, kUncapped, 1, 0, t);
+                       Bytes{1e9 / 7.0 + static_cast<double>(t)}, kFreeFlowsUncapped, 1, 0, t);
   clock.run(recorder);
   analytic.run(expected);
   CHECK(recorder.log == expected.log);
@@ -189,9 +189,11 @@ TEST_CASE(
   const auto cluster = small_cluster(4);
   // Alone for 50 ms, then half the NIC each: 0.5 GB left take 100 ms; the newcomer then has 0.5 GB left and the NIC to
   // itself.
-  const auto out =
-      play(cluster, {{0, 0, 8, 1e9, kUncapped, 1}, {0, 1, 9, 1e9, kUncapped, 1}, {0.05, 0, 16, 1e9, kUncapped, 1}},
-           Solved::contended);
+  const auto out = play(cluster,
+                        {{0, 0, 8, 1e9, kFreeFlowsUncapped, 1},
+                         {0, 1, 9, 1e9, kFreeFlowsUncapped, 1},
+                         {0.05, 0, 16, 1e9, kFreeFlowsUncapped, 1}},
+                        Solved::contended);
   CHECK(out.ends[0] == Approx(0.15).epsilon(1e-12));
   CHECK(out.ends[1] == 0.1);
   CHECK(out.ends[2] == Approx(0.20).epsilon(1e-12));
@@ -208,7 +210,7 @@ TEST_CASE("a solved flow leaves room for a free one on a link that both cross") 
   const auto cluster = small_cluster(4);
   const auto out = play(cluster,
                         {{0, 0, 8, 1e9, BytesPerSecond{7e9}, 1},
-                         {0, 0, 16, 1e9, kUncapped, 1},
+                         {0, 0, 16, 1e9, kFreeFlowsUncapped, 1},
                          {0.1, 24, 8, 3e8, BytesPerSecond{3e9}, 1}},
                         Solved::contended);
   CHECK(out.solved == 2);
@@ -219,9 +221,11 @@ TEST_CASE("a solved flow leaves room for a free one on a link that both cross") 
 
 TEST_CASE("once a link is asked for no more than it has, newcomers run free on it again") {
   const auto cluster = small_cluster(4);
-  const auto out =
-      play(cluster, {{0, 0, 8, 1e8, kUncapped, 1}, {0, 0, 16, 1e8, kUncapped, 1}, {0.5, 0, 8, 1e9, kUncapped, 1}},
-           Solved::contended);
+  const auto out = play(cluster,
+                        {{0, 0, 8, 1e8, kFreeFlowsUncapped, 1},
+                         {0, 0, 16, 1e8, kFreeFlowsUncapped, 1},
+                         {0.5, 0, 8, 1e9, kFreeFlowsUncapped, 1}},
+                        Solved::contended);
   CHECK(out.solved == 2);
   CHECK(out.ends[2] == 0.6);
 }
@@ -248,8 +252,8 @@ TEST_CASE("a flow that is at its end but for rounding doesn't hold up the next")
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
-  recorder.actions[2] = [&] { clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 3); };
+  clock.start_flow(0, 8, Bytes{1e9}, kFreeFlowsUncapped, 1, 0, 1);
+  recorder.actions[2] = [&] { clock.start_flow(0, 8, Bytes{1e9}, kFreeFlowsUncapped, 1, 0, 3); };
   clock.set_timer(Seconds{0.1 - 1e-13}, 2);
   clock.run(recorder);
   CHECK(recorder.tokens() == std::vector<PlayClock::Token>{2, 1, 3});

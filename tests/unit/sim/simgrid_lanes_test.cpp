@@ -15,7 +15,7 @@ using rehearse::sim::Solved;
 
 namespace {
 
-constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
+constexpr BytesPerSecond kLanesUncapped{std::numeric_limits<double>::infinity()};
 
 struct Transfer {
   DeviceId src, dst;
@@ -25,12 +25,12 @@ struct Transfer {
 };
 
 /// End of each transfer, its lanes as one flow or as flows of their own, and the bytes of every link.
-struct Outcome {
+struct LanesOutcome {
   std::vector<double> ends;
   std::vector<double> link_bytes;
 };
 
-Outcome play_lanes(const Cluster& cluster, const std::vector<Transfer>& transfers, bool as_one) {
+LanesOutcome play_lanes(const Cluster& cluster, const std::vector<Transfer>& transfers, bool as_one) {
   SimGridClock clock(cluster);
   Recorder recorder(clock);
   for (std::size_t i = 0; i < transfers.size(); ++i) {
@@ -39,7 +39,7 @@ Outcome play_lanes(const Cluster& cluster, const std::vector<Transfer>& transfer
     for (int j = 0; !as_one && j < t.lanes; ++j) clock.start_flow(t.src + j, t.dst + j, Bytes{t.bytes}, t.cap, 1, 0, i);
   }
   clock.run(recorder);
-  Outcome out{std::vector<double>(transfers.size(), 0.0), clock.link_bytes()};
+  LanesOutcome out{std::vector<double>(transfers.size(), 0.0), clock.link_bytes()};
   for (const auto& entry : recorder.log) out.ends[entry.token] = std::max(out.ends[entry.token], entry.time);
   return out;
 }
@@ -54,27 +54,29 @@ void check_equal(const Cluster& cluster, const std::vector<Transfer>& transfers)
 
 TEST_CASE("eight lanes on rails of their own") {
   const auto cluster = small_cluster(4, {}, "rail_optimised");
-  check_equal(cluster, {{0, 8, 1e9, kUncapped, 8}});
-  check_equal(cluster, {{0, 8, 1e9, kUncapped, 8}, {16, 8, 2e9, kUncapped, 8}, {0, 24, 3e9, BytesPerSecond{2e9}, 8}});
+  check_equal(cluster, {{0, 8, 1e9, kLanesUncapped, 8}});
+  check_equal(cluster,
+              {{0, 8, 1e9, kLanesUncapped, 8}, {16, 8, 2e9, kLanesUncapped, 8}, {0, 24, 3e9, BytesPerSecond{2e9}, 8}});
 }
 
 TEST_CASE("eight lanes over two NICs") {
   const auto cluster = small_cluster(4, {8, 2});
-  check_equal(cluster, {{0, 8, 1e9, kUncapped, 8}, {16, 8, 2e9, kUncapped, 8}, {0, 24, 3e9, kUncapped, 8}});
+  check_equal(cluster,
+              {{0, 8, 1e9, kLanesUncapped, 8}, {16, 8, 2e9, kLanesUncapped, 8}, {0, 24, 3e9, kLanesUncapped, 8}});
 }
 
 TEST_CASE("lanes that meet at an oversubscribed leaf take as many shares of it") {
   const auto cluster = small_cluster(4, {8, 1}, "fat_tree", {{"nodes_per_leaf", 2}, {"oversubscription", 4}});
-  check_equal(cluster, {{0, 16, 1e9, kUncapped, 8}, {8, 24, 1e9, BytesPerSecond{2e8}, 8}});
-  check_equal(cluster, {{0, 16, 1e9, kUncapped, 8}, {8, 24, 2e9, kUncapped, 4}});
+  check_equal(cluster, {{0, 16, 1e9, kLanesUncapped, 8}, {8, 24, 1e9, BytesPerSecond{2e8}, 8}});
+  check_equal(cluster, {{0, 16, 1e9, kLanesUncapped, 8}, {8, 24, 2e9, kLanesUncapped, 4}});
 }
 
 TEST_CASE("k lanes and a single flow split a link k to 1") {
   const auto cluster = small_cluster(2, {4, 1});
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  clock.start_flow(0, 4, Bytes{1e9}, kUncapped, 3, 1, 1);
-  clock.start_flow(3, 7, Bytes{1e9}, kUncapped, 1, 0, 2);
+  clock.start_flow(0, 4, Bytes{1e9}, kLanesUncapped, 3, 1, 1);
+  clock.start_flow(3, 7, Bytes{1e9}, kLanesUncapped, 1, 0, 2);
   clock.run(recorder);
   CHECK(recorder.time_of(1) == Approx(4 * 1e9 / 10e9).epsilon(1e-12));
   CHECK(recorder.time_of(2) == recorder.time_of(1));
@@ -82,10 +84,10 @@ TEST_CASE("k lanes and a single flow split a link k to 1") {
 
 TEST_CASE("lanes that don't look alike are played one by one and end with the last") {
   const auto cluster = small_cluster(2, {8, 2});
-  check_equal(cluster, {{0, 8, 1e9, kUncapped, 5}});
+  check_equal(cluster, {{0, 8, 1e9, kLanesUncapped, 5}});
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 5, 1, 1);  // Four lanes on one NIC, the fifth alone on the other.
+  clock.start_flow(0, 8, Bytes{1e9}, kLanesUncapped, 5, 1, 1);  // Four lanes on one NIC, the fifth alone on the other.
   clock.run(recorder);
   CHECK(recorder.log.size() == 1);
   CHECK(recorder.time_of(1) == Approx(4 * 1e9 / 10e9).epsilon(1e-12));

@@ -15,7 +15,7 @@ using rehearse::sim::Solved;
 
 namespace {
 
-constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
+constexpr BytesPerSecond kSharingUncapped{std::numeric_limits<double>::infinity()};
 const double kTight = 1e-12;
 
 }  // namespace
@@ -25,7 +25,7 @@ TEST_CASE("a flow alone takes bytes / min(cap, slowest link), and no latency") {
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
+  clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 1);
   clock.start_flow(1, 9, Bytes{1e9}, BytesPerSecond{5e9}, 1, 0, 2);
   clock.start_flow(2, 3, Bytes{1e9}, BytesPerSecond{1e12}, 1, 0, 3);
   clock.start_flow(4, 5, Bytes{0.75}, BytesPerSecond{1}, 1, 0, 4);
@@ -40,8 +40,8 @@ TEST_CASE("two flows halve the link they share, and the longer one then has it a
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
-  clock.start_flow(0, 8, Bytes{3e9}, kUncapped, 1, 0, 2);
+  clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 1);
+  clock.start_flow(0, 8, Bytes{3e9}, kSharingUncapped, 1, 0, 2);
   clock.run(recorder);
   CHECK(recorder.time_of(1) == Approx(2 * 1e9 / 10e9).epsilon(kTight));
   CHECK(recorder.time_of(2) == Approx((2 * 1e9 + 2e9) / 10e9).epsilon(kTight));
@@ -53,8 +53,8 @@ TEST_CASE("shares do not depend on the length or latency of the rest of a route"
   REQUIRE(cluster.route(0, 8).latency < cluster.route(1, 16).latency);
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);   // Inside the leaf.
-  clock.start_flow(1, 16, Bytes{1e9}, kUncapped, 1, 0, 2);  // Through a spine; the NIC of node 0 is shared.
+  clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 1);   // Inside the leaf.
+  clock.start_flow(1, 16, Bytes{1e9}, kSharingUncapped, 1, 0, 2);  // Through a spine; the NIC of node 0 is shared.
   clock.run(recorder);
   CHECK(recorder.time_of(1) == Approx(2 * 1e9 / 10e9).epsilon(kTight));
   CHECK(recorder.time_of(2) == recorder.time_of(1));
@@ -65,8 +65,8 @@ TEST_CASE("what a capped flow leaves goes to the others") {
   SimGridClock clock(cluster);
   Recorder recorder(clock);
   clock.start_flow(0, 8, Bytes{1e9}, BytesPerSecond{1e9}, 1, 0, 1);
-  clock.start_flow(0, 8, Bytes{4.5e9}, kUncapped, 1, 0, 2);
-  clock.start_flow(0, 8, Bytes{4.5e9}, kUncapped, 1, 0, 3);
+  clock.start_flow(0, 8, Bytes{4.5e9}, kSharingUncapped, 1, 0, 2);
+  clock.start_flow(0, 8, Bytes{4.5e9}, kSharingUncapped, 1, 0, 3);
   clock.run(recorder);
   for (PlayClock::Token token : {1, 2, 3}) CHECK(recorder.time_of(token) == Approx(1.0).epsilon(kTight));
 }
@@ -77,10 +77,10 @@ TEST_CASE("max-min: the flow over two busy links gets the least share, the other
   SimGridClock clock(cluster);
   Recorder recorder(clock);
   const double third = 10e9 / 3;
-  clock.start_flow(0, 8, Bytes{third}, kUncapped, 1, 0, 1);
-  clock.start_flow(0, 24, Bytes{third}, kUncapped, 1, 0, 2);
-  clock.start_flow(0, 16, Bytes{third}, kUncapped, 1, 0, 3);
-  clock.start_flow(8, 16, Bytes{2 * third}, kUncapped, 1, 0, 4);
+  clock.start_flow(0, 8, Bytes{third}, kSharingUncapped, 1, 0, 1);
+  clock.start_flow(0, 24, Bytes{third}, kSharingUncapped, 1, 0, 2);
+  clock.start_flow(0, 16, Bytes{third}, kSharingUncapped, 1, 0, 3);
+  clock.start_flow(8, 16, Bytes{2 * third}, kSharingUncapped, 1, 0, 4);
   clock.run(recorder);
   for (PlayClock::Token token : {1, 2, 3, 4}) CHECK(recorder.time_of(token) == Approx(1.0).epsilon(1e-9));
 }
@@ -89,8 +89,8 @@ TEST_CASE("a flow that joins halfway slows the other from then on") {
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  recorder.actions[9] = [&] { clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 2); };
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
+  recorder.actions[9] = [&] { clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 2); };
+  clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 1);
   clock.set_timer(Seconds{0.05}, 9);
   clock.run(recorder);
   CHECK(recorder.time_of(1) == Approx(0.15).epsilon(kTight));
@@ -102,8 +102,8 @@ TEST_CASE("both directions of a link are independent") {
   const auto cluster = small_cluster(2);
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
-  clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
-  clock.start_flow(8, 0, Bytes{1e9}, kUncapped, 1, 0, 2);
+  clock.start_flow(0, 8, Bytes{1e9}, kSharingUncapped, 1, 0, 1);
+  clock.start_flow(8, 0, Bytes{1e9}, kSharingUncapped, 1, 0, 2);
   clock.run(recorder);
   CHECK(recorder.time_of(1) == Approx(0.1).epsilon(kTight));
   CHECK(recorder.time_of(2) == recorder.time_of(1));
@@ -119,8 +119,8 @@ TEST_CASE("a ring all-reduce as fluid edges takes 2 (n-1)/n S / rate") {
   Recorder recorder(clock), expected(analytic);
   for (int d = 0; d < n; ++d) {
     const Bytes edge{2.0 * (n - 1) / n * bytes};
-    clock.start_flow(d, (d + 1) % n, edge, kUncapped, 1, 0, static_cast<PlayClock::Token>(d));
-    analytic.start_flow(d, (d + 1) % n, edge, kUncapped, 1, 0, static_cast<PlayClock::Token>(d));
+    clock.start_flow(d, (d + 1) % n, edge, kSharingUncapped, 1, 0, static_cast<PlayClock::Token>(d));
+    analytic.start_flow(d, (d + 1) % n, edge, kSharingUncapped, 1, 0, static_cast<PlayClock::Token>(d));
   }
   clock.run(recorder);
   analytic.run(expected);
@@ -135,8 +135,8 @@ TEST_CASE("rings through an oversubscribed leaf take the oversubscription longer
   SimGridClock clock(cluster);
   Recorder recorder(clock);
   for (int d = 0; d < 4; ++d) {
-    clock.start_flow(d, d + 4, Bytes{1e9}, kUncapped, 1, 0, static_cast<PlayClock::Token>(d));
-    clock.start_flow(d + 4, d, Bytes{1e9}, kUncapped, 1, 0, static_cast<PlayClock::Token>(d + 4));
+    clock.start_flow(d, d + 4, Bytes{1e9}, kSharingUncapped, 1, 0, static_cast<PlayClock::Token>(d));
+    clock.start_flow(d + 4, d, Bytes{1e9}, kSharingUncapped, 1, 0, static_cast<PlayClock::Token>(d + 4));
   }
   clock.run(recorder);
   CHECK(recorder.log.back().time == Approx(2 * 1e9 / 10e9).epsilon(kTight));

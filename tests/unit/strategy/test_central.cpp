@@ -27,15 +27,15 @@ double held(const Program& p, int rank) {
   return out;
 }
 
-double parameters(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
+double parameters_central(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
 
-struct Wire {
+struct CentralWire {
   double sent = 0, received = 0;
 };
 
 /// Bytes of messages at one rank whose tasks are called `name`.
-Wire messages(const Program& p, int rank, const std::string& name) {
-  Wire out;
+CentralWire messages(const Program& p, int rank, const std::string& name) {
+  CentralWire out;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* m = std::get_if<P2pTask>(&task.kind);
     if (m == nullptr || task.name != name) return;
@@ -61,12 +61,12 @@ TEST_CASE("a funnel keeps parameters and optimizer state on GPU 0 alone, in one 
   const Job job = central(DataParallelism::funnel, 4);
   const Program p = job.lower();
   validate(p);
-  CHECK(held(p, 0) == 16 * parameters(job));
+  CHECK(held(p, 0) == 16 * parameters_central(job));
   CHECK(held(p, 1) == 0);
   CHECK(p.process_of_rank == std::vector<int>(4, 0));
   const auto memory = peak_memory(p, Bytes{0}, Bytes{0});
   REQUIRE(memory.size() == 2);
-  CHECK(memory[0].peak > memory[1].peak + Bytes{12 * parameters(job)});
+  CHECK(memory[0].peak > memory[1].peak + Bytes{12 * parameters_central(job)});
 }
 
 TEST_CASE("a funnel broadcasts the parameters before every forward and reduces gradients after every backward") {
@@ -75,8 +75,8 @@ TEST_CASE("a funnel broadcasts the parameters before every forward and reduces g
     const Program p = job.lower();
     validate(p);
     for (const int rank : {0, 3}) {
-      CHECK(collective(p, rank, CollectiveOp::broadcast) == m * 2 * parameters(job));
-      CHECK(collective(p, rank, CollectiveOp::reduce) == m * 2 * parameters(job));
+      CHECK(collective(p, rank, CollectiveOp::broadcast) == m * 2 * parameters_central(job));
+      CHECK(collective(p, rank, CollectiveOp::reduce) == m * 2 * parameters_central(job));
     }
   }
 }
@@ -102,15 +102,15 @@ TEST_CASE("variables are dealt to servers; together they hold the model once") {
       all += held(p, rank);
       most = std::max(most, held(p, rank));
     }
-    CHECK(all == 16 * parameters(job));
-    CHECK(most < 16 * parameters(job) / servers * 1.35);
+    CHECK(all == 16 * parameters_central(job));
+    CHECK(most < 16 * parameters_central(job) / servers * 1.35);
   }
 }
 
 TEST_CASE("a server's wire carries its variables once per worker and direction") {
   const Job job = central(DataParallelism::parameter_server, 4, 1, 3);
   const Program p = job.lower();
-  const double psi = 2 * parameters(job);
+  const double psi = 2 * parameters_central(job);
   CHECK(messages(p, 0, "parameters").sent == 3 * psi);
   CHECK(messages(p, 0, "gradients").received == 3 * psi);
   CHECK(messages(p, 2, "parameters").received == psi);
@@ -145,8 +145,8 @@ TEST_CASE("offloading leaves parameters and gradients on the device and the rest
       if (t.alias_of < 0 && t.name != "gradient_norm")
         (t.space == MemorySpace::device ? device : host) += p.local_bytes(t, p.mesh.context(0));
     }
-    CHECK(device == 4 * parameters(job) / dp);
-    CHECK(host == 14 * parameters(job) / dp);
+    CHECK(device == 4 * parameters_central(job) / dp);
+    CHECK(host == 14 * parameters_central(job) / dp);
     // Every gradient goes to the host once and every parameter comes back once.
     double out = 0, back = 0;
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
@@ -156,7 +156,7 @@ TEST_CASE("offloading leaves parameters and gradients on the device and the rest
       if (task.name == "to_device" && body.name == "update")
         back += bytes_of(p, body, task.operands.at(0), context_of(p, 0, e));
     });
-    CHECK(out == 2 * parameters(job) / dp);
-    CHECK(back == 2 * parameters(job) / dp);
+    CHECK(out == 2 * parameters_central(job) / dp);
+    CHECK(back == 2 * parameters_central(job) / dp);
   }
 }

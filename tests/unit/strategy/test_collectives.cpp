@@ -44,15 +44,15 @@ Job gpt(int tp, bool sequence_parallel, Recompute recompute) {
 
 constexpr double kMessage = 2.0 * 2 * 32 * 64;  // 2 bytes * b s h
 
-struct Call {
+struct CollectivesCall {
   std::string name;
   CollectiveOp op;
   double bytes;
 };
 
 /// Collectives of one step of a rank over groups that vary along data-parallel axes only.
-std::vector<Call> data_parallel_calls(const Program& p, int rank) {
-  std::vector<Call> out;
+std::vector<CollectivesCall> data_parallel_calls(const Program& p, int rank) {
+  std::vector<CollectivesCall> out;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c != nullptr && p.groups[static_cast<std::size_t>(c->group)].name == "dp")
@@ -61,9 +61,9 @@ std::vector<Call> data_parallel_calls(const Program& p, int rank) {
   return out;
 }
 
-double total(const std::vector<Call>& calls, CollectiveOp op) {
+double total(const std::vector<CollectivesCall>& calls, CollectiveOp op) {
   double bytes = 0;
-  for (const Call& c : calls) bytes += c.op == op ? c.bytes : 0;
+  for (const CollectivesCall& c : calls) bytes += c.op == op ? c.bytes : 0;
   return bytes;
 }
 

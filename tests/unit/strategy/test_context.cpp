@@ -13,13 +13,13 @@ using namespace rehearse::test;
 
 namespace {
 
-constexpr std::int64_t kSequence = 64;
-constexpr double kTwo = 2;      // Bytes of a bf16 number.
-constexpr double kHidden = 64;  // tiny_llama: 4 heads of 16, 2 of them of keys and values.
-constexpr double kKeys = 32;
+constexpr std::int64_t kContextSequence = 64;
+constexpr double kTwo = 2;             // Bytes of a bf16 number.
+constexpr double kContextHidden = 64;  // tiny_llama: 4 heads of 16, 2 of them of keys and values.
+constexpr double kContextKeys = 32;
 
 Job split(int cp, ContextExchange how, Network network = tiny_llama()) {
-  Job job(std::move(network), kSequence);
+  Job job(std::move(network), kContextSequence);
   job.strategy.cp = cp;
   job.strategy.context = how;
   job.microbatches = 2;
@@ -64,7 +64,7 @@ double scores(const Program& p, const std::string& body, int rank) {
   return out;
 }
 
-Error refusal(const Job& job) {
+Error refusal_context(const Job& job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -81,7 +81,7 @@ TEST_CASE(
   for (const int cp : {2, 4, 8}) {
     INFO(cp);
     const Program p = split(cp, ContextExchange::ring).lower();
-    const double block = kTwo * 2 * kKeys * kSequence / cp;  // K and V of the kv heads alone.
+    const double block = kTwo * 2 * kContextKeys * kContextSequence / cp;  // K and V of the kv heads alone.
     for (int rank = 0; rank < cp; ++rank) {
       CHECK(sent(p, "layer.forward", rank) ==
             std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
@@ -99,7 +99,7 @@ TEST_CASE(
   job.workload.kernels.samples_first = true;
   const Program p = job.lower();
   validate(p);
-  const double block = kTwo * 2 * kHidden * kSequence / cp;
+  const double block = kTwo * 2 * kContextHidden * kContextSequence / cp;
   for (int rank = 0; rank < cp; ++rank) {
     CHECK(sent(p, "layer.forward", rank) ==
           std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
@@ -121,7 +121,7 @@ TEST_CASE(
     "Ulysses: q, k, v and the output change hands once each way, 1/k of a rank's part staying (Jacobs et al. 2023)") {
   const int cp = 2;
   const Program p = split(cp, ContextExchange::ulysses).lower();
-  const double bytes = kTwo * (2 * kHidden + 2 * kKeys) * kSequence / cp * (cp - 1) / cp;
+  const double bytes = kTwo * (2 * kContextHidden + 2 * kContextKeys) * kContextSequence / cp * (cp - 1) / cp;
   CHECK(sent(p, "layer.forward", 1) == std::map<CollectiveOp, double>{{CollectiveOp::all_to_all, bytes}});
   CHECK(sent(p, "layer.backward", 1) == std::map<CollectiveOp, double>{{CollectiveOp::all_to_all, bytes}});
 }
@@ -131,7 +131,7 @@ TEST_CASE(
     "3.3.2)") {
   const int cp = 4;
   const Program p = split(cp, ContextExchange::allgather).lower();
-  const double bytes = kTwo * 2 * kKeys * kSequence * (cp - 1) / cp;
+  const double bytes = kTwo * 2 * kContextKeys * kContextSequence * (cp - 1) / cp;
   CHECK(sent(p, "layer.forward", 0) == std::map<CollectiveOp, double>{{CollectiveOp::all_gather, bytes}});
   CHECK(sent(p, "layer.backward", 0) ==
         std::map<CollectiveOp, double>{{CollectiveOp::all_gather, bytes}, {CollectiveOp::reduce_scatter, bytes}});
@@ -142,7 +142,7 @@ TEST_CASE("every rank computes the same number of scores, a k-th of all") {
     for (const ContextExchange how : {ContextExchange::ring, ContextExchange::allgather}) {
       const int cp = 4;
       const Program p = split(cp, how, causal ? tiny_gpt() : shipped("tiny_bert")).lower();
-      const double all = static_cast<double>(kSequence * kSequence) / (causal ? 2 : 1);
+      const double all = static_cast<double>(kContextSequence * kContextSequence) / (causal ? 2 : 1);
       INFO(name_of(how) << " causal " << causal);
       for (int rank = 0; rank < cp; ++rank) {
         CHECK(scores(p, "layer.forward", rank) == Approx(all / cp));
@@ -199,15 +199,15 @@ TEST_CASE("gradients are summed over cp, and optimizer state is divided over dp 
 TEST_CASE("what context parallelism cannot do is refused with the reason") {
   Job job = split(4, ContextExchange::ring);
   job.workload.training.sequence_length = 60;
-  CHECK(refusal(job).where == "strategy.cp");
-  CHECK_THAT(refusal(job).what(), Catch::Contains("60) % 8 = 4"));
+  CHECK(refusal_context(job).where == "strategy.cp");
+  CHECK_THAT(refusal_context(job).what(), Catch::Matchers::ContainsSubstring("60) % 8 = 4"));
   job = split(4, ContextExchange::ulysses);
-  CHECK(refusal(job).where == "strategy.context");
-  CHECK_THAT(refusal(job).what(), Catch::Contains("num_key_value_heads(2)"));
+  CHECK(refusal_context(job).where == "strategy.context");
+  CHECK_THAT(refusal_context(job).what(), Catch::Matchers::ContainsSubstring("num_key_value_heads(2)"));
   job = split(2, ContextExchange::ring);
   job.workload.kernels.attention = AttentionKernel::unfused;
-  CHECK(refusal(job).where == "kernels.attention");
+  CHECK(refusal_context(job).where == "kernels.attention");
   job = Job(shipped("resnet50"), 0);
   job.strategy.cp = 2;
-  CHECK(refusal(job).where == "strategy.cp");
+  CHECK(refusal_context(job).where == "strategy.cp");
 }

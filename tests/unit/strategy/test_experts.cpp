@@ -15,7 +15,7 @@ using namespace rehearse::test;
 
 namespace {
 
-constexpr double kTokens = 32, kHidden = 64;  // Of one rank and microbatch, where tp is 1.
+constexpr double kTokens = 32, kExpertsHidden = 64;  // Of one rank and microbatch, where tp is 1.
 
 Job moe(int dp, int ep, const std::string& model = "tiny_mixtral") {
   Job job(shipped(model));
@@ -24,15 +24,15 @@ Job moe(int dp, int ep, const std::string& model = "tiny_mixtral") {
   return job;
 }
 
-struct Call {
+struct ExpertsCall {
   std::string task, group;
   CollectiveOp op;
   double bytes;
 };
 
 /// Collectives in one call of a body, with what rank 0 gives to each.
-std::vector<Call> calls(const Program& p, const std::string& name, int rank = 0) {
-  std::vector<Call> out;
+std::vector<ExpertsCall> calls(const Program& p, const std::string& name, int rank = 0) {
+  std::vector<ExpertsCall> out;
   for (const Body& body : p.bodies) {
     if (body.name != name) continue;
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
@@ -46,21 +46,22 @@ std::vector<Call> calls(const Program& p, const std::string& name, int rank = 0)
   return out;
 }
 
-double given(const std::vector<Call>& all, const std::string& task) {
+double given(const std::vector<ExpertsCall>& all, const std::string& task) {
   double bytes = 0;
-  for (const Call& c : all) bytes += c.task == task ? c.bytes : 0;
+  for (const ExpertsCall& c : all) bytes += c.task == task ? c.bytes : 0;
   return bytes;
 }
 
-std::size_t count(const std::vector<Call>& all, CollectiveOp op) {
-  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [op](const Call& c) { return c.op == op; }));
+std::size_t count(const std::vector<ExpertsCall>& all, CollectiveOp op) {
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [op](const ExpertsCall& c) { return c.op == op; }));
 }
 
 const Tensor& tensor(const Program& p, const std::string& name) {
   return *std::find_if(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return t.name == name; });
 }
 
-Error refusal(const Job& job) {
+Error refusal_experts(const Job& job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -80,7 +81,7 @@ double rows_of(const Program& p, int rank) {
 TEST_CASE("a layer exchanges its rows four times a step: k b s h, there and back, each way") {
   const Program p = moe(4, 4).lower();
   validate(p);
-  constexpr double k = 2, row = 2 * kHidden;
+  constexpr double k = 2, row = 2 * kExpertsHidden;
   const auto forward = calls(p, "layer.forward"), backward = calls(p, "layer.backward");
   // A row's weight, 4 bytes, travels with it: forward to the experts, and as a gradient back.
   CHECK(given(forward, "moe.dispatch.dispatch") == k * kTokens * (row + 4));
@@ -217,7 +218,7 @@ TEST_CASE("sums are not reduced again after each microbatch, means are") {
     return job;
   };
   CHECK_NOTHROW((void)every(moe(4, 1)).lower());  // As many copies of experts as replicas.
-  CHECK(refusal(every(moe(4, 2))).where == "strategy.grad_sync");
+  CHECK(refusal_experts(every(moe(4, 2))).where == "strategy.grad_sync");
   Job once = every(moe(4, 2));
   once.microbatches = 1;
   CHECK_NOTHROW((void)once.lower());
@@ -228,7 +229,7 @@ TEST_CASE("sums are not reduced again after each microbatch, means are") {
   context.strategy.cp = 2;
   context.workload.kernels.attention = AttentionKernel::flash;
   CHECK_NOTHROW((void)context.lower());
-  CHECK(refusal(every(context)).where == "strategy.grad_sync");
+  CHECK(refusal_experts(every(context)).where == "strategy.grad_sync");
 }
 
 TEST_CASE("copies of shards don't say where experts are") {
@@ -236,7 +237,7 @@ TEST_CASE("copies of shards don't say where experts are") {
   job.strategy.dp_replicate = 2;
   job.strategy.dp_shard = 4;
   job.strategy.fsdp.enabled = true;
-  CHECK(refusal(job).where == "strategy.dp_replicate");
+  CHECK(refusal_experts(job).where == "strategy.dp_replicate");
 }
 
 TEST_CASE("splitting experts gathers and scatters rows as sequence parallelism does tokens") {
@@ -246,7 +247,7 @@ TEST_CASE("splitting experts gathers and scatters rows as sequence parallelism d
   const auto forward = calls(p, "layer.forward"), backward = calls(p, "layer.backward");
   CHECK(count(forward, CollectiveOp::all_gather) == 3);      // Rows, their weights, and how many there are.
   CHECK(count(forward, CollectiveOp::reduce_scatter) == 1);  // The partial sums of the inner size.
-  CHECK(given(forward, "moe.gate_up.all_gather") == 2 * kTokens * 2 * kHidden);
+  CHECK(given(forward, "moe.gate_up.all_gather") == 2 * kTokens * 2 * kExpertsHidden);
   CHECK(count(backward, CollectiveOp::reduce_scatter) == 2);
   CHECK(rows_of(p, 0) == 2 * kTokens);
 }
@@ -257,7 +258,7 @@ TEST_CASE("with tensor and sequence parallelism every rank sends its slice of th
   job.strategy.sequence_parallel = true;
   const Program p = job.lower();
   validate(p);
-  CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 2 * (kTokens / 2) * 2 * kHidden);
+  CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 2 * (kTokens / 2) * 2 * kExpertsHidden);
   CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
 }
 
@@ -279,7 +280,7 @@ TEST_CASE("the two views of a stage agree wherever pp is placed") {
   job.strategy.sequence_parallel = true;
   job.strategy.ep = 4;
   job.strategy.placement = {"tp", "pp", "ep", "dp"};
-  CHECK(refusal(job).where == "strategy.placement");
+  CHECK(refusal_experts(job).where == "strategy.placement");
 }
 
 TEST_CASE("capacity: padded buffers hold ceil(factor k T / E) rows for every expert and need no counting") {
@@ -289,7 +290,7 @@ TEST_CASE("capacity: padded buffers hold ceil(factor k T / E) rows for every exp
   const Program p = job.lower();
   validate(p);
   const double capacity = 10;  // 1.25 * 2 * 32 / 8
-  CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 8 * capacity * 2 * kHidden);
+  CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 8 * capacity * 2 * kExpertsHidden);
   CHECK(given(calls(p, "layer.forward"), "moe.dispatch.sizes") == 0);
   CHECK(p.dynamic_dims.empty());
   CHECK(executed_matmul_flops(p).value() > p.model_flops_per_step);
@@ -301,7 +302,7 @@ TEST_CASE("capacity: rows beyond it are dropped, and only rows are sent") {
   job.workload.training.experts.imbalance = Imbalance::multinomial;
   const Program p = job.lower();
   validate(p);
-  const double sent = given(calls(p, "layer.forward"), "moe.dispatch.dispatch") / (2 * kHidden + 4);
+  const double sent = given(calls(p, "layer.forward"), "moe.dispatch.dispatch") / (2 * kExpertsHidden + 4);
   // A count of mean 8 and variance 32 * 1/4 * 3/4 loses 0.4 of a deviation, 2.45, on average.
   CHECK(sent == Approx(8 * (8 - 0.3989 * 2.449)).margin(1));
   CHECK(executed_matmul_flops(p).value() < p.model_flops_per_step);
@@ -380,9 +381,9 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   const auto forward = calls(p, "layer.forward");
   const double k = 4,
                copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 4));
-  CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kHidden + k * kTokens * 4);
-  CHECK(given(forward, "moe.dispatch.dispatch") == k * kTokens * (2 * kHidden + 4));
-  CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kHidden);
+  CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kExpertsHidden + k * kTokens * 4);
+  CHECK(given(forward, "moe.dispatch.dispatch") == k * kTokens * (2 * kExpertsHidden + 4));
+  CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kExpertsHidden);
   for (const GroupSpec& g : p.groups) {
     if (g.name == "ep.nodes") CHECK(p.mesh.members(g, 3, p.exprs) == std::vector<int>{1, 3, 5, 7});
     if (g.name == "ep.node") CHECK(p.mesh.members(g, 3, p.exprs) == std::vector<int>{2, 3});
@@ -457,8 +458,8 @@ TEST_CASE("one copy of a token for each rank it visits becomes rows there, and r
   const double k = 4,
                copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 8));
   CHECK(copies < k * kTokens);
-  CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kHidden + k * kTokens * 4);
-  CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kHidden);
+  CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kExpertsHidden + k * kTokens * 4);
+  CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kExpertsHidden);
   for_each_task(p, 0, [](const Entry&, const Body&, const Task& task) {
     CHECK(task.name != "moe.dispatch.dispatch");
     CHECK(task.name != "moe.dispatch.sort");
@@ -492,26 +493,26 @@ TEST_CASE("fused experts move no bytes for their activation and the casts beside
 TEST_CASE("what makes no sense with experts is refused with the reason") {
   Job job = moe(4, 3);
   job.strategy.dp = job.strategy.dp_replicate = 3;
-  CHECK(std::string(refusal(job).what()) == "ep(3) does not divide experts(8)");
+  CHECK(std::string(refusal_experts(job).what()) == "ep(3) does not divide experts(8)");
   job = moe(4, 8);
-  CHECK(std::string(refusal(job).what()) == "etp(1) * ep(8) = 8 does not divide dp(4) * cp(1) * tp(1) = 4");
+  CHECK(std::string(refusal_experts(job).what()) == "etp(1) * ep(8) = 8 does not divide dp(4) * cp(1) * tp(1) = 4");
   job = moe(2, 2);
   job.strategy.tp = 2;
-  CHECK(refusal(job).where == "strategy.sequence_parallel");
+  CHECK(refusal_experts(job).where == "strategy.sequence_parallel");
   job = moe(4, 4);
   job.strategy.dispatch = Dispatch::hierarchical;
-  CHECK(refusal(job).where == "strategy.dispatch_node");
+  CHECK(refusal_experts(job).where == "strategy.dispatch_node");
   job.strategy.dispatch_node = 2;
   CHECK_NOTHROW(job.lower());
   job.strategy.dispatch_node = 4;
-  CHECK(refusal(job).where == "strategy.dispatch_node");
+  CHECK(refusal_experts(job).where == "strategy.dispatch_node");
   job = moe(4, 4);
   job.workload.training.experts.pad_to_capacity = true;
-  CHECK(refusal(job).where == "training.experts.pad_to_capacity");
+  CHECK(refusal_experts(job).where == "training.experts.pad_to_capacity");
   job = Job(tiny_gpt());
   job.strategy.dp = job.strategy.dp_replicate = 2;
   job.strategy.ep = 2;
-  CHECK(refusal(job).where == "strategy.ep");
+  CHECK(refusal_experts(job).where == "strategy.ep");
 }
 
 TEST_CASE("a balancing loss over the whole batch reduces one number per expert") {
@@ -567,13 +568,13 @@ TEST_CASE("experts keep their rows, gate, up and inner values: k (h + 3f) number
         bytes += p.local_bytes(t, p.mesh.context(0));
     return bytes;
   };
-  CHECK(saved(moe(4, 4).lower()) == 2 * kTokens * 2 * (kHidden + 3 * 96));
+  CHECK(saved(moe(4, 4).lower()) == 2 * kTokens * 2 * (kExpertsHidden + 3 * 96));
 }
 
 TEST_CASE("uneven layers: stages differ by one layer where they may") {
   Job job = moe(1, 1, "tiny_deepseek");
   job.strategy.pp = 3;
-  CHECK(std::string(refusal(job).what()) == "layers(4) do not divide by pp(3)");
+  CHECK(std::string(refusal_experts(job).what()) == "layers(4) do not divide by pp(3)");
   job.strategy.uneven_layers = true;
   const Program p = job.lower();
   validate(p);

@@ -34,7 +34,8 @@ Job with_attention(Fp8Recipe recipe) {
   return job;
 }
 
-constexpr double kLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
+constexpr double kFp8BlackwellLayerWeights =
+    64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
 
 /// Copies in fp8 that casts of rank 0 write, over the tensors they read.
 double copies_per_cast(const Program& p) {
@@ -77,7 +78,7 @@ TEST_CASE("a tensor with one scale is cast into one copy where tensor cores read
     CHECK(copies_per_cast(one) == 1);
     // A byte of each weight less, and as much kept for backward.
     CHECK(persistent_bytes(two, 0, MemoryCategory::weights) - persistent_bytes(one, 0, MemoryCategory::weights) ==
-          Approx(2 * kLayerWeights));
+          Approx(2 * kFp8BlackwellLayerWeights));
     CHECK(kept_bytes(one, "layer.forward") == kept_bytes(two, "layer.forward"));
   }
   for (const Fp8Recipe recipe : {Fp8Recipe::blockwise, Fp8Recipe::mxfp8})  // Blocks lie along the inner dimension.

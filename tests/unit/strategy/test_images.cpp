@@ -67,7 +67,7 @@ double reduced_bytes(const Program& p, int rank) {
   return bytes;
 }
 
-Error refusal(const Job& job) {
+Error refusal_images(const Job& job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -140,7 +140,7 @@ TEST_CASE("stages of unlike blocks: the heaviest is as light as can be") {
   }
   Job job = fp32(n);
   job.strategy.pp = 17;
-  CHECK(std::string(refusal(job).what()) == "16 blocks are fewer than pp(17) * virtual_stages(1) = 17");
+  CHECK(std::string(refusal_images(job).what()) == "16 blocks are fewer than pp(17) * virtual_stages(1) = 17");
 }
 
 TEST_CASE("a message carries the shape that crosses its boundary") {
@@ -331,18 +331,18 @@ TEST_CASE("images whose tiles become too small are gathered, or refused where th
   CHECK(gathers > 0);
   Job small = fp32(library_model("unet", 64));
   small.strategy.tile_h = 8;
-  CHECK(refusal(small).where == "strategy.tile_h");
+  CHECK(refusal_images(small).where == "strategy.tile_h");
 }
 
 TEST_CASE("tiles are refused where they mean nothing") {
   Job gpt(tiny_gpt());
   gpt.strategy.tile_w = 2;
-  CHECK(std::string(refusal(gpt).what()).find("takes no images") != std::string::npos);
+  CHECK(std::string(refusal_images(gpt).what()).find("takes no images") != std::string::npos);
   Job zero = fp32(shipped("resnet50"));
   zero.strategy.tile_h = 2;
   zero.strategy.zero_stage = 1;
-  CHECK(refusal(zero).where == "strategy.zero_stage");
+  CHECK(refusal_images(zero).where == "strategy.zero_stage");
   Job split = fp32(shipped("resnet50"));
   split.strategy.tp = 2;
-  CHECK(refusal(split).where == "strategy.tp");
+  CHECK(refusal_images(split).where == "strategy.tp");
 }

@@ -15,11 +15,12 @@ using namespace rehearse::test;
 
 namespace {
 
-constexpr double kLayers = 4, kHidden = 64, kKeys = 32, kFfn = 176, kVocabulary = 256, kSequence = 32, kRank = 4;
+constexpr double kLayers = 4, kLoraHidden = 64, kLoraKeys = 32, kFfn = 176, kVocabulary = 256, kLoraSequence = 32,
+                 kRank = 4;
 
 Job adapted(std::vector<std::string> targets, double rank = kRank) {
   Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(rank), 8, std::move(targets)}),
-          static_cast<std::int64_t>(kSequence));
+          static_cast<std::int64_t>(kLoraSequence));
   job.workload.training.gradient_dtype = GradientDtype::fp32;
   return job;
 }
@@ -30,8 +31,8 @@ const std::vector<std::string> kAll{"qkv", "proj", "fc1", "fc2"};
 double adapter(double in, double out) { return kRank * (in + out); }
 
 double adapters_of_all() {
-  return kLayers * (adapter(kHidden, kHidden + 2 * kKeys) + adapter(kHidden, kHidden) + adapter(kHidden, 2 * kFfn) +
-                    adapter(kFfn, kHidden));
+  return kLayers * (adapter(kLoraHidden, kLoraHidden + 2 * kLoraKeys) + adapter(kLoraHidden, kLoraHidden) +
+                    adapter(kLoraHidden, 2 * kFfn) + adapter(kFfn, kLoraHidden));
 }
 
 double elements_of(const Network& n, bool frozen) {
@@ -43,7 +44,7 @@ double elements_of(const Network& n, bool frozen) {
 }
 
 Job with_settings(const LoraSettings& lora, int tp = 1) {
-  Job job(with_adapters(tiny_llama(), lora), static_cast<std::int64_t>(kSequence));
+  Job job(with_adapters(tiny_llama(), lora), static_cast<std::int64_t>(kLoraSequence));
   job.strategy.tp = tp;
   job.strategy.sequence_parallel = tp > 1;
   return job;
@@ -57,7 +58,7 @@ double peak_activations(const Program& p) {
       .value();
 }
 
-std::string refusal(Job job) {
+std::string refusal_lora(Job job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -72,16 +73,17 @@ TEST_CASE("adapters have r (in + out) weights each, and all else is frozen") {
   const Network n = adapted(kAll).workload.network;
   CHECK(elements_of(n, false) == adapters_of_all());
   CHECK(elements_of(n, true) == static_cast<double>(tiny_llama().parameter_count()));
-  CHECK(elements_of(adapted({"qkv"}).workload.network, false) == kLayers * adapter(kHidden, kHidden + 2 * kKeys));
+  CHECK(elements_of(adapted({"qkv"}).workload.network, false) ==
+        kLayers * adapter(kLoraHidden, kLoraHidden + 2 * kLoraKeys));
   CHECK(with_adapters(tiny_llama(), {}).parameter_count() == tiny_llama().parameter_count());
 }
 
 TEST_CASE("a step multiplies frozen weights twice and adapters three times for a token") {
   const Program p = adapted(kAll).lower();
-  const double tokens = kSequence * 4,
-               weights = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn) +
-                         kHidden * kVocabulary;
-  const double attention = kLayers * 3 * 4 * kSequence * kHidden;
+  const double tokens = kLoraSequence * 4, weights = kLayers * (kLoraHidden * (kLoraHidden + 2 * kLoraKeys) +
+                                                                kLoraHidden * kLoraHidden + 3 * kLoraHidden * kFfn) +
+                                                     kLoraHidden * kVocabulary;
+  const double attention = kLayers * 3 * 4 * kLoraSequence * kLoraHidden;
   CHECK(executed_matmul_flops(p).value() ==
         Approx(tokens * (2 * 2 * weights + 3 * 2 * adapters_of_all() + attention)).epsilon(1e-12));
   CHECK(executed_matmul_flops(p).value() == Approx(p.model_flops_per_step).epsilon(1e-12));
@@ -108,10 +110,10 @@ TEST_CASE("replicas reduce the gradients of adapters alone") {
 }
 
 TEST_CASE("frozen products keep no input for a weight gradient") {
-  Job trained(tiny_llama(), static_cast<std::int64_t>(kSequence));
+  Job trained(tiny_llama(), static_cast<std::int64_t>(kLoraSequence));
   // At the least the MLP's inner values, and what goes into it, of every layer but the one at work; B's inputs come on
   // top.
-  const double tokens = kSequence, saved = (kLayers - 1) * tokens * 2 * kFfn, added = kLayers * tokens * 2 * kRank;
+  const double tokens = kLoraSequence, saved = (kLayers - 1) * tokens * 2 * kFfn, added = kLayers * tokens * 2 * kRank;
   CHECK(peak_activations(adapted({"qkv"}).lower()) <= peak_activations(trained.lower()) - saved + added);
 }
 
@@ -137,17 +139,18 @@ TEST_CASE(
     }
   });
   CHECK((narrow > 0 && wide > 0));
-  const double products = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn);
+  const double products =
+      kLayers * (kLoraHidden * (kLoraHidden + 2 * kLoraKeys) + kLoraHidden * kLoraHidden + 3 * kLoraHidden * kFfn);
   const double whole = static_cast<double>(tiny_llama().parameter_count()) - products,
-               adapters = kLayers * 16 * (kHidden + kHidden + 2 * kKeys);
+               adapters = kLayers * 16 * (kLoraHidden + kLoraHidden + 2 * kLoraKeys);
   CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == products * size_of(type) + 2 * (whole + adapters));
 }
 
 TEST_CASE("weights that are trained are not stored in fp4") {
-  Job job(tiny_llama(), static_cast<std::int64_t>(kSequence));
+  Job job(tiny_llama(), static_cast<std::int64_t>(kLoraSequence));
   job.workload.training.precision = Precision::fp4_mixed;
   job.workload.training.fp8.parameters = true;
-  CHECK(refusal(job) == "fp8.parameters in fp4_mixed has a lowering for frozen weights only");
+  CHECK(refusal_lora(job) == "fp8.parameters in fp4_mixed has a lowering for frozen weights only");
 }
 
 TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features only") {
@@ -158,7 +161,7 @@ TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features 
   for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
     if (!std::holds_alternative<CollectiveTask>(task.kind) || task.name.find(".lora_") == std::string::npos) return;
     INFO(task.name);
-    CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) <= kSequence * kRank * 2);
+    CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) <= kLoraSequence * kRank * 2);
   });
   CHECK_NOTHROW(validate(p));
 }
@@ -166,7 +169,7 @@ TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features 
 TEST_CASE("dropout before an adapter keeps a byte for each element of its input, and changes no product") {
   const Program without = with_settings({4, 8, {"qkv"}, 0}).lower(), with = with_settings({4, 8, {"qkv"}, 0.1}).lower();
   // Masks of every layer but the one at work, at the least.
-  CHECK(peak_activations(with) - peak_activations(without) >= (kLayers - 1) * kSequence * kHidden);
+  CHECK(peak_activations(with) - peak_activations(without) >= (kLayers - 1) * kLoraSequence * kLoraHidden);
   CHECK(executed_matmul_flops(with).value() == executed_matmul_flops(without).value());
   int forward = 0, backward = 0;
   for_each_task(with, 0, [&](const Entry&, const Body&, const Task& task) {
@@ -184,13 +187,13 @@ TEST_CASE("second products split by outputs exchange all features of a rank's to
                 split = with_settings({4, 8, {"proj"}, 0, true}, 2).lower();
   CHECK_NOTHROW(validate(split));
   const auto weights = [](const Program& p) { return persistent_bytes(p, 0, MemoryCategory::weights); };
-  CHECK(weights(whole) - weights(split) == kLayers * 2 * kRank * kHidden / 2);  // Half of each B, in bf16.
+  CHECK(weights(whole) - weights(split) == kLayers * 2 * kRank * kLoraHidden / 2);  // Half of each B, in bf16.
   const auto exchanges = [](const Program& p) {
     std::map<Phase, int> out;
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
       if (c == nullptr || c->op != CollectiveOp::all_to_all) return;
-      CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) == kSequence * kHidden * 2 / 2);
+      CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) == kLoraSequence * kLoraHidden * 2 / 2);
       ++out[task.phase];
     });
     return out;
@@ -243,7 +246,7 @@ TEST_CASE("fully sharded units gather frozen weights and adapters, and scatter g
   // In every microbatch layers are gathered for forward and again for backward, what stands outside them once.
   gathered /= p.microbatches;
   scattered /= p.microbatches;
-  const double outside = 2 * kVocabulary * kHidden + kHidden, frozen = elements_of(job.workload.network, true);
+  const double outside = 2 * kVocabulary * kLoraHidden + kLoraHidden, frozen = elements_of(job.workload.network, true);
   CHECK(gathered == 2 * (frozen - outside + adapters_of_all()) + outside);
   CHECK(scattered == adapters_of_all());
   // A rank keeps half of the frozen weights in 16 bits, and of each adapter half of master copy, moments and gradient.
@@ -256,9 +259,9 @@ TEST_CASE("adapters are refused where frozen weights have no lowering") {
   Job job = adapted(kAll);
   job.strategy.dp = job.strategy.dp_shard = 2;
   job.strategy.zero_stage = 3;
-  CHECK(refusal(job) == "zero_stage(3) has no lowering for weights that are frozen (training.lora)");
+  CHECK(refusal_lora(job) == "zero_stage(3) has no lowering for weights that are frozen (training.lora)");
   job.strategy.zero_stage = 2;
-  CHECK(refusal(job) == "zero_stage(2) has no lowering for weights that are frozen (training.lora)");
+  CHECK(refusal_lora(job) == "zero_stage(2) has no lowering for weights that are frozen (training.lora)");
   CHECK_THROWS_AS(with_adapters(shipped("tiny_mixtral"), {4, 8, kAll}), Error);
   CHECK_THROWS_AS(with_adapters(shipped("tiny_llama"), {4, 8, {}}), Error);
 }

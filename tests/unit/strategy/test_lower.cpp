@@ -27,7 +27,7 @@ Job gpt3(Recompute recompute) {
   return job;
 }
 
-Error refusal(const Job& job, int ranks) {
+Error refusal_lower(const Job& job, int ranks) {
   Workload w = job.workload;
   if (w.training.global_batch == 0)
     w.training.global_batch = job.microbatches * job.strategy.microbatch * job.strategy.dp;
@@ -119,24 +119,24 @@ TEST_CASE("what cannot be lowered is refused with the equation") {
   Job job(tiny_gpt());
   job.strategy.dp = 2;
   job.strategy.tp = 2;
-  CHECK(std::string(refusal(job, 16).what()) == "dp(2) * tp(2) * pp(1) = 4 != 16 GPUs");
+  CHECK(std::string(refusal_lower(job, 16).what()) == "dp(2) * tp(2) * pp(1) = 4 != 16 GPUs");
   job.workload.training.global_batch = 7;
-  CHECK(std::string(refusal(job, 4).what()) == "global_batch(7) % (microbatch(1) * dp(2)) = 1 != 0");
+  CHECK(std::string(refusal_lower(job, 4).what()) == "global_batch(7) % (microbatch(1) * dp(2)) = 1 != 0");
   job = Job(tiny_gpt());
   job.strategy.dp = 4;
   job.strategy.dp_replicate = 2;
   job.strategy.dp_shard = 3;
-  CHECK(std::string(refusal(job, 4).what()) == "dp_replicate(2) * dp_shard(3) = 6 != dp(4)");
+  CHECK(std::string(refusal_lower(job, 4).what()) == "dp_replicate(2) * dp_shard(3) = 6 != dp(4)");
   job = Job(tiny_gpt());
   job.strategy.tp = 3;
-  const Error heads = refusal(job, 3);
+  const Error heads = refusal_lower(job, 3);
   CHECK(std::string(heads.what()) == "tp(3) does not divide num_attention_heads(4)");
   CHECK(heads.hint == "valid for this model: 1, 2, 4");
   job = Job(tiny_gpt());
   job.strategy.pp = 3;
-  CHECK(std::string(refusal(job, 3).what()) == "layers(4) do not divide by pp(3)");
+  CHECK(std::string(refusal_lower(job, 3).what()) == "layers(4) do not divide by pp(3)");
   job = Job(tiny_gpt(), 4096);
-  CHECK(std::string(refusal(job, 1).what()) == "sequence_length(4096) is longer than the model's 128 positions");
+  CHECK(std::string(refusal_lower(job, 1).what()) == "sequence_length(4096) is longer than the model's 128 positions");
 }
 
 TEST_CASE("every registered strategy says when it is in use") {
@@ -219,7 +219,7 @@ TEST_CASE("settings that would change nothing are refused, not ignored") {
   Job job(tiny_gpt());
   job.strategy.tp = 2;
   job.strategy.overlap.tp = true;  // Without sequence parallelism there is nothing to cut.
-  CHECK(refusal(job, 2).where == "strategy.overlap.tp");
+  CHECK(refusal_lower(job, 2).where == "strategy.overlap.tp");
 }
 
 TEST_CASE(

@@ -17,7 +17,7 @@ Job job_with(Optimizer optimizer, Precision precision = Precision::bf16_mixed) {
   return job;
 }
 
-double parameters(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
+double parameters_optimizers(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
 
 double state_bytes(const Job& job) { return persistent_bytes(job.lower(), 0, MemoryCategory::optimizer); }
 
@@ -49,20 +49,21 @@ std::vector<double> reduced_numbers(const Program& p) {
 
 TEST_CASE("ZeRO's table: 16 bytes a parameter with Adam in mixed precision, 12 of them the optimizer's") {
   for (const Optimizer o : {Optimizer::adam, Optimizer::adamw, Optimizer::lamb})
-    CHECK(state_bytes(job_with(o)) == 12 * parameters(job_with(o)));
+    CHECK(state_bytes(job_with(o)) == 12 * parameters_optimizers(job_with(o)));
   // Master copy and momentum.
-  CHECK(state_bytes(job_with(Optimizer::sgd)) == 8 * parameters(job_with(Optimizer::sgd)));
-  CHECK(state_bytes(job_with(Optimizer::adam, Precision::fp32)) == 8 * parameters(job_with(Optimizer::adam)));
+  CHECK(state_bytes(job_with(Optimizer::sgd)) == 8 * parameters_optimizers(job_with(Optimizer::sgd)));
+  CHECK(state_bytes(job_with(Optimizer::adam, Precision::fp32)) ==
+        8 * parameters_optimizers(job_with(Optimizer::adam)));
   const Job adam = job_with(Optimizer::adam);
   const Program p = adam.lower();
   CHECK(persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) ==
-        4 * parameters(adam));
+        4 * parameters_optimizers(adam));
 }
 
 TEST_CASE("Adafactor keeps a number per row and column of a matrix") {
   const Job job = job_with(Optimizer::adafactor, Precision::fp32);
   CHECK(state_bytes(job) == 4 * factored(job.workload.network));
-  CHECK(state_bytes(job) < 0.1 * 4 * parameters(job));
+  CHECK(state_bytes(job) < 0.1 * 4 * parameters_optimizers(job));
 }
 
 TEST_CASE("experts have matrices of their own") {

@@ -22,7 +22,7 @@ Job llama(Precision precision = Precision::fp8_mixed) {
   return job;
 }
 
-constexpr double kLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
+constexpr double kPrecisionLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
 
 DType operand_type(const Program& p, const Body& body, const Operand& o) {
   return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
@@ -138,10 +138,10 @@ TEST_CASE("inputs of products are kept in one byte in place of two") {
 TEST_CASE("weights: two fp8 copies beside the bf16 ones, or fp8 alone") {
   const auto weights = [](Job job) { return persistent_bytes(job.lower(), 0, MemoryCategory::weights); };
   const double plain = weights(llama(Precision::bf16_mixed));
-  CHECK(weights(llama()) - plain == Approx(2 * 2 * kLayerWeights));
+  CHECK(weights(llama()) - plain == Approx(2 * 2 * kPrecisionLayerWeights));
   Job stored = llama();
   stored.workload.training.fp8.parameters = true;
-  CHECK(plain - weights(stored) == Approx(2 * kLayerWeights));
+  CHECK(plain - weights(stored) == Approx(2 * kPrecisionLayerWeights));
 }
 
 TEST_CASE("weights are cast once a step, inputs and gradients every microbatch") {
@@ -325,7 +325,7 @@ TEST_CASE("FSDP gathers weights in bf16, or in fp8 where they are stored so") {
     return bytes;
   };
   // Two layers, gathered forward and backward.
-  CHECK(gathered(false) - gathered(true) == Approx(2 * 2 * kLayerWeights));
+  CHECK(gathered(false) - gathered(true) == Approx(2 * 2 * kPrecisionLayerWeights));
 }
 
 TEST_CASE("fp8 needs replicas that keep their scales") {

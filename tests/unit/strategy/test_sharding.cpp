@@ -30,7 +30,7 @@ Job fsdp(int shard, int replicate = 1, int microbatches = 1, int layers = 4) {
   return job;
 }
 
-double parameters(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
+double parameters_sharding(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
 
 double layer_parameters(const Job& job) {
   for (const BlockSpec& b : job.workload.network.blocks)
@@ -42,13 +42,13 @@ double layer_parameters(const Job& job) {
   return 0;
 }
 
-struct Wire {
+struct ShardingWire {
   double gathered = 0, scattered = 0, reduced = 0;
 };
 
 /// Bytes that one rank sends for parameters and gradients, by the bandwidth-optimal algorithms.
-Wire sent(const Program& p, int rank = 0) {
-  Wire out;
+ShardingWire sent(const Program& p, int rank = 0) {
+  ShardingWire out;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr || task.name == "gradient_norm") return;
@@ -61,7 +61,7 @@ Wire sent(const Program& p, int rank = 0) {
   return out;
 }
 
-double total(const Wire& w) { return w.gathered + w.scattered + w.reduced; }
+double total(const ShardingWire& w) { return w.gathered + w.scattered + w.reduced; }
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
@@ -88,7 +88,7 @@ int most_layers_whole(const Program& p) {
   return most;
 }
 
-Error refusal(const Job& job) {
+Error refusal_sharding(const Job& job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -107,7 +107,7 @@ TEST_CASE(
     Job job = sharded(4);
     job.strategy.zero_stage = stage;
     const Program p = job.lower();
-    const double n = 4, psi = parameters(job);
+    const double n = 4, psi = parameters_sharding(job);
     INFO("stage " << stage);
     CHECK(near(persistent_bytes(p, 0, MemoryCategory::weights), 2 * psi / (stage >= 3 ? n : 1)));
     CHECK(near(persistent_bytes(p, 0, MemoryCategory::gradients), 2 * psi / (stage >= 2 ? n : 1)));
@@ -122,7 +122,7 @@ TEST_CASE("FSDP holds the master copy, two moments and a gradient, sliced: no se
   double held = 0;
   for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer})
     held += persistent_bytes(p, 0, c);
-  CHECK(near(held, 16 * parameters(job) / 4));
+  CHECK(near(held, 16 * parameters_sharding(job) / 4));
 }
 
 TEST_CASE("ZeRO 0 to 2 send twice the parameters, ZeRO-3 three times (Rajbhandari et al. 2020, sec. 7)") {
@@ -130,15 +130,15 @@ TEST_CASE("ZeRO 0 to 2 send twice the parameters, ZeRO-3 three times (Rajbhandar
     Job job = sharded(4);
     job.strategy.zero_stage = stage;
     INFO("stage " << stage);
-    CHECK(near(total(sent(job.lower())), (stage == 3 ? 3 : 2) * 2 * parameters(job) * 3 / 4));
+    CHECK(near(total(sent(job.lower())), (stage == 3 ? 3 : 2) * 2 * parameters_sharding(job) * 3 / 4));
   }
 }
 
 TEST_CASE("ZeRO 2 and 3 reduce after every microbatch, ZeRO-3 gathers twice per microbatch") {
   Job job = sharded(4, 3);
-  const double psi = 2 * parameters(job) * 3 / 4;
+  const double psi = 2 * parameters_sharding(job) * 3 / 4;
   job.strategy.zero_stage = 2;
-  Wire w = sent(job.lower());
+  ShardingWire w = sent(job.lower());
   CHECK(near(w.scattered, 3 * psi));
   CHECK(near(w.gathered, psi));
   job.strategy.zero_stage = 3;
@@ -157,7 +157,7 @@ TEST_CASE("small parameters stay whole under ZeRO-3 and are gathered once, after
     for (const ParamSpec& q : job.workload.network.blocks[b].params)
       if (q.elements() < 1000 && q.tied_to.empty())
         small += static_cast<double>(q.elements()) * job.workload.network.repeat[b];
-  const double psi = parameters(job);
+  const double psi = parameters_sharding(job);
   CHECK(small > 0);
   CHECK(near(persistent_bytes(p, 0, MemoryCategory::weights), 2 * small + 2 * (psi - small) / 4));
   CHECK(near(sent(p).gathered, 2.0 * 3 / 4 * (small + 2 * (psi - small))));
@@ -165,7 +165,7 @@ TEST_CASE("small parameters stay whole under ZeRO-3 and are gathered once, after
 
 TEST_CASE("FSDP gathers layers for forward and again for backward, the root once; without resharding everything once") {
   Job job = fsdp(4);
-  const double layers = 4 * layer_parameters(job), root = parameters(job) - layers, share = 2.0 * 3 / 4;
+  const double layers = 4 * layer_parameters(job), root = parameters_sharding(job) - layers, share = 2.0 * 3 / 4;
   CHECK(near(sent(job.lower()).gathered, share * (2 * layers + root)));
   CHECK(near(sent(job.lower()).scattered, share * (layers + root)));
   job.strategy.fsdp.reshard_after_forward = Reshard::never;
@@ -174,8 +174,8 @@ TEST_CASE("FSDP gathers layers for forward and again for backward, the root once
 
 TEST_CASE("accumulation: FSDP gathers for every microbatch, and for the step once where nothing is resharded") {
   Job job = fsdp(4, 1, 3);
-  const double psi = 2.0 * 3 / 4 * parameters(job), layers = 2.0 * 3 / 4 * 4 * layer_parameters(job);
-  Wire w = sent(job.lower());
+  const double psi = 2.0 * 3 / 4 * parameters_sharding(job), layers = 2.0 * 3 / 4 * 4 * layer_parameters(job);
+  ShardingWire w = sent(job.lower());
   CHECK(near(w.gathered, 3 * (psi + layers)));
   CHECK(near(w.scattered, 3 * psi));
   job.strategy.grad_sync = GradientSync::last;
@@ -186,8 +186,8 @@ TEST_CASE("accumulation: FSDP gathers for every microbatch, and for the step onc
 
 TEST_CASE("hybrid sharding all-reduces a slice between copies (Zhao et al. 2023, sec. 3.2.2)") {
   Job job = fsdp(4, 2);
-  const Wire w = sent(job.lower());
-  const double psi = 2 * parameters(job);
+  const ShardingWire w = sent(job.lower());
+  const double psi = 2 * parameters_sharding(job);
   CHECK(near(w.scattered, psi * 3 / 4));
   CHECK(near(w.reduced, 2 * psi / 4 * 1 / 2));
 }
@@ -197,7 +197,7 @@ TEST_CASE("without synchronisation gradients cross the wire once, with it after 
     Job job = sharded(4, 3);
     job.strategy.grad_sync = sync;
     const double times = sync == GradientSync::every ? 3 : 1;
-    CHECK(near(sent(job.lower()).reduced, times * 2 * 2 * parameters(job) * 3 / 4));
+    CHECK(near(sent(job.lower()).reduced, times * 2 * 2 * parameters_sharding(job) * 3 / 4));
   }
 }
 
@@ -307,7 +307,7 @@ TEST_CASE("the first gather of a forward waits for the pass before, those of a d
 TEST_CASE("with stages parameters are gathered once per step unless told otherwise") {
   Job job = fsdp(2, 1, 4);
   job.strategy.pp = 2;
-  const Wire kept = sent(job.lower());
+  const ShardingWire kept = sent(job.lower());
   CHECK(near(kept.gathered, kept.scattered));
   job.strategy.fsdp.reshard_after_forward = Reshard::always;
   CHECK(sent(job.lower()).gathered > 4 * kept.gathered);
@@ -330,18 +330,18 @@ TEST_CASE("a small first bucket starts the wire early") {
 TEST_CASE("combinations that mean nothing are refused with the reason") {
   Job job = fsdp(2);
   job.strategy.zero_stage = 2;
-  CHECK(refusal(job).where == "strategy.zero_stage");
+  CHECK(refusal_sharding(job).where == "strategy.zero_stage");
   job = fsdp(1, 4);
-  CHECK(refusal(job).where == "strategy.dp_shard");
+  CHECK(refusal_sharding(job).where == "strategy.dp_shard");
   job = sharded(2, 2);
   job.strategy.zero_stage = 2;
   job.strategy.grad_sync = GradientSync::last;
-  CHECK(refusal(job).where == "strategy.grad_sync");
+  CHECK(refusal_sharding(job).where == "strategy.grad_sync");
   job.strategy.zero_stage = 1;
   job.strategy.grad_sync = GradientSync::every;
-  CHECK(refusal(job).where == "strategy.grad_sync");
+  CHECK(refusal_sharding(job).where == "strategy.grad_sync");
   job = fsdp(2);
   job.strategy.fsdp.reshard_after_forward = Reshard::always;
   job.strategy.fsdp.reshard_after_backward = Reshard::never;
-  CHECK(refusal(job).where == "strategy.fsdp.reshard_after_backward");
+  CHECK(refusal_sharding(job).where == "strategy.fsdp.reshard_after_backward");
 }

@@ -13,7 +13,7 @@ using namespace rehearse::test;
 
 namespace {
 
-std::string refusal(const Job& job) {
+std::string refusal_shares(const Job& job) {
   try {
     (void)job.lower();
   } catch (const Error& e) {
@@ -36,9 +36,9 @@ TEST_CASE("stages hold the layers they are given, the first the embedding beside
   for (const ChunkPlacement& c : p.chunks) held.push_back(c.last_layer - c.first_layer);
   CHECK(held == std::vector<int>{2, 3, 2, 3});
   job.strategy.layers_per_stage = {1, 3, 2};
-  CHECK(refusal(job) == "layers_per_stage has 3 numbers for pp(4) * virtual_stages(1) = 4 chunks");
+  CHECK(refusal_shares(job) == "layers_per_stage has 3 numbers for pp(4) * virtual_stages(1) = 4 chunks");
   job.strategy.layers_per_stage = {1, 3, 2, 3};
-  CHECK(refusal(job) == "layers_per_stage: 1 + 3 + 2 + 3 = 9 != 8 layers");
+  CHECK(refusal_shares(job) == "layers_per_stage: 1 + 3 + 2 + 3 = 9 != 8 layers");
 }
 
 TEST_CASE("with unequal replicas every sequence is trained on once") {
@@ -77,19 +77,19 @@ TEST_CASE("unequal replicas cannot meet in every microbatch") {
   StrategySettings& s = job.strategy;
   s.dp = s.dp_replicate = 2;
   s.batch_per_replica = {6, 2};
-  CHECK(refusal(job).empty());
+  CHECK(refusal_shares(job).empty());
   s.zero_stage = 2;
-  CHECK(refusal(job).find("meet once a step") != std::string::npos);
+  CHECK(refusal_shares(job).find("meet once a step") != std::string::npos);
   s.zero_stage = 1;
-  CHECK(refusal(job).empty());
+  CHECK(refusal_shares(job).empty());
   s.grad_sync = GradientSync::every;
-  CHECK(refusal(job).find("grad_sync 'every'") != std::string::npos);
+  CHECK(refusal_shares(job).find("grad_sync 'every'") != std::string::npos);
   s.grad_sync = GradientSync::automatic;
   s.batch_per_replica = {6, 1};
-  CHECK(refusal(job) == "batch_per_replica: 6 + 1 = 7 != global_batch(8)");
+  CHECK(refusal_shares(job) == "batch_per_replica: 6 + 1 = 7 != global_batch(8)");
   s.batch_per_replica = {8};
-  CHECK(refusal(job) == "batch_per_replica has 1 numbers for dp(2) replicas");
+  CHECK(refusal_shares(job) == "batch_per_replica has 1 numbers for dp(2) replicas");
   s.microbatch = 2;
   s.batch_per_replica = {13, 3};
-  CHECK(refusal(job) == "batch_per_replica: 13 % microbatch(2) = 1 != 0");
+  CHECK(refusal_shares(job) == "batch_per_replica: 13 % microbatch(2) = 1 != 0");
 }
