@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The README's two commands and the package, as somebody meets them on a new machine: in a Debian that has nothing but git and apt, without a
+# compiler cache. Prints how long each took. Needs root, debootstrap and the Debian archive that this machine uses.
+#
+# usage: try_bare.sh SUITE FOLDER [STEP...]    SUITE: bookworm or trixie; FOLDER: where the systems are made, 6 GB each
+# steps: demo test package (default: all three, in this order). PACKAGE=FILE installs that package instead of what `package` made.
+# A system that is there already is used again as it is; remove FOLDER/SUITE to begin from nothing.
+set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+suite=$1 folder=$(realpath -m "$2")
+shift 2
+steps=("${@:-demo test package}")
+# shellcheck disable=SC2128,SC2206
+steps=(${steps[*]})
+source=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
+root=$folder/$suite results=$folder/$suite.txt
+
+say() { printf '%s\n' "$*" | tee -a "$results" >&2; }
+
+# make_system ROOT [PACKAGE...]: a minimal Debian that reaches the archive as this machine does.
+make_system() {
+  local root=$1
+  shift
+  [ -x "$root/usr/bin/apt-get" ] || debootstrap --variant=minbase "$suite" "$root" >"$folder/debootstrap.log"
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  find /etc/apt/apt.conf.d -name '*registry*' -o -name '*proxy*' | xargs -r cp -t "$root/etc/apt/apt.conf.d"
+  if [ -d /usr/local/share/ca-certificates ]; then cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"; fi
+  mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
+  mountpoint -q "$root/dev" || mount --rbind /dev "$root/dev"
+  chroot "$root" sh -c "apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $*" >"$folder/apt.log"
+}
+
+leave() {
+  umount -lR "$1/dev" 2>/dev/null || true
+  umount "$1/proc" 2>/dev/null || true
+}
+trap 'leave "$root"; leave "$root-user"' EXIT
+
+# timed WORDS COMMAND...: in the system, in the clone; what it prints goes to a file beside the system.
+timed() {
+  local name=$1 began=$SECONDS code=0
+  shift
+  chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DISABLE=1 LANG=C.UTF-8 sh -c "cd /root/rehearse && $*" \
+    >"$folder/$suite.$name.log" 2>&1 || code=$?
+  say "$suite $name: $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s, exit $code"
+  return $code
+}
+
+mkdir -p "$folder"
+say "$suite, $(git -C "$source" rev-parse --short HEAD), $(nproc) cores"
+make_system "$root" git ca-certificates
+chroot "$root" update-ca-certificates >/dev/null 2>&1 || true
+if [ ! -d "$root/root/rehearse" ]; then git clone -q "$source" "$root/root/rehearse"; else git -C "$root/root/rehearse" pull -q; fi
+for step in "${steps[@]}"; do
+  case $step in
+    demo) timed demo ./bootstrap demo ;;
+    test) timed test ./bootstrap test; tail -n 3 "$folder/$suite.test.log" | tee -a "$results" >&2 ;;
+    package)
+      [ -n "${PACKAGE-}" ] || timed package ./bootstrap package
+      package=${PACKAGE:-$(ls "$root"/root/rehearse/build/default/rehearse*.deb)}
+      make_system "$root-user" ca-certificates
+      cp "$package" "$root-user/root/rehearse.deb"
+      chroot "$root-user" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends /root/rehearse.deb' >"$folder/install.log" 2>&1
+      ! chroot "$root-user" sh -c 'command -v c++ || command -v g++ || command -v clang' || { say "the system has a compiler"; exit 1; }
+      chroot "$root-user" sh -c 'cd /root && rehearse simulate scenarios/gpt3_175b_a100_1024.json' | sed -n 4,6p | tee -a "$results" >&2
+      say "$suite: $(du -h "$package" | cut -f1) package installed and run without a compiler" ;;
+    *) say "no step '$step'"; exit 2 ;;
+  esac
+done
