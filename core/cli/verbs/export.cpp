@@ -77,7 +77,7 @@ Document report_of(const Exported& e, const std::string& target, const std::stri
     json["settings"].push_back({{"key", s.key}, {"value", s.value}, {"flag", s.flag}, {"text", s.text}});
     out.records.rows.push_back({s.key, s.value, s.flag, s.text});
   }
-  for (const LeftOut& l : e.left_out) {
+  for (const LeftOutKey& l : e.left_out) {
     json["left_out"].push_back({{"key", l.key}, {"value", l.value}, {"why", l.why}});
     left.rows.push_back({l.key, l.value, l.why});
     out.records.rows.push_back({l.key, l.value, "", l.why});
