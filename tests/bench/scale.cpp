@@ -22,7 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/hand_made.hpp"
@@ -198,8 +197,6 @@ void largest() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  register_analytic_backend();
-  cli::register_simgrid();
   const std::string part = argc > 1 ? argv[1] : "quick";
   print_head();
   if (part == "growth")

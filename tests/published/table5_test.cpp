@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/catch.hpp"
@@ -87,15 +86,6 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   CHECK(block(session.workload.network, "layer").params.size() == 12);
 }
 
-void register_all() {
-  static const bool once = [] {
-    register_analytic_backend();
-    cli::register_simgrid();
-    return true;
-  }();
-  (void)once;
-}
-
 double play_with(const std::string& backend, const cli::Session& session, const Program& program) {
   const CostModel cost = session.cost_model();
   Trace nothing({});
@@ -143,7 +133,6 @@ TEST_CASE("the shipped scenarios run what Table 5 ran") {
 }
 
 TEST_CASE("step times of Table 5 within 4 % on average and 9 % at worst, on every back end") {
-  register_all();
   print_head();
   std::map<std::string, Errors> errors;
   for (const Row& row : rows_with("_t5_")) play_row(row.scenario.substr(12), row.measured, open(row.scenario), &errors);
@@ -155,7 +144,6 @@ TEST_CASE("step times of Table 5 within 4 % on average and 9 % at worst, on ever
 }
 
 TEST_CASE("for information: 530B on 2,240 GPUs, eight replicas whose gradients are not overlapped") {
-  register_all();
   const auto rows = rows_with("_530B_dp8");
   REQUIRE(rows.size() == 1);
   print_head();
