@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
@@ -43,8 +43,8 @@ std::vector<Row> rows_with(const std::string& part) {
   return out;
 }
 
-cli::Session open(const std::string& scenario, const std::vector<std::string>& overrides = {}) {
-  return cli::open_session(below_source("scenarios/published/" + scenario + ".json"), overrides);
+Session open(const std::string& scenario, const std::vector<std::string>& overrides = {}) {
+  return open_session(below_source("scenarios/published/" + scenario + ".json"), overrides);
 }
 
 const BlockSpec& block(const Network& network, const std::string& name) {
@@ -53,7 +53,7 @@ const BlockSpec& block(const Network& network, const std::string& name) {
 }
 
 /// The scenario runs what the row says was run.
-void check_settings(const cli::Session& session, const nlohmann::json& row) {
+void check_settings(const Session& session, const nlohmann::json& row) {
   const auto is = [&](const char* key, std::int64_t value) {
     INFO(key);
     CHECK(row.at(key).get<std::int64_t>() == value);
@@ -86,7 +86,7 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   CHECK(block(session.workload.network, "layer").params.size() == 12);
 }
 
-double play_with(const std::string& backend, const cli::Session& session, const Program& program) {
+double play_with(const std::string& backend, const Session& session, const Program& program) {
   const CostModel cost = session.cost_model();
   Trace nothing({});
   const RunResult run = backends().at(backend).value()->run(program, session.cluster, cost, {}, nothing);
@@ -103,7 +103,7 @@ struct Errors {
 };
 
 /// Prints one line of the table.
-void play_row(const std::string& label, double measured, const cli::Session& session,
+void play_row(const std::string& label, double measured, const Session& session,
               std::map<std::string, Errors>* errors) {
   const Program program = session.lowered();
   fmt::print("{:<24} {:8.2f}", label, measured);

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/build_info.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/export/export.hpp"
 #include "core/report/formats/text_output.hpp"
@@ -49,7 +50,7 @@ Exported exported(const Session& session, const Program& program, const std::str
                           cost,
                           decoder_stack(session.scenario, session.data.models()),
                           host_memory(memory),
-                          program_version(),
+                          rehearse_version(),
                           session.data.models()};
   return exporters().at(target).value(input);
 }
