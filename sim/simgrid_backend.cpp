@@ -1,4 +1,4 @@
-#include "sim/simgrid_backend.hpp"
+// Back end "simgrid": it is known wherever this file is linked.
 
 #include "core/play/backend.hpp"
 #include "core/play/player/player.hpp"
@@ -16,12 +16,10 @@ class SimGridBackend final : public Backend {
   }
 };
 
+const bool registered_simgrid =
+    backends().add({"simgrid", "transfers share the cluster's links max-min fairly (SimGrid)", {}, [] {
+                      return std::make_unique<SimGridBackend>();
+                    }});
+
 }  // namespace
-
-void register_simgrid_backend() {
-  backends().add({"simgrid", "transfers share the cluster's links max-min fairly (SimGrid)", {}, [] {
-                    return std::make_unique<SimGridBackend>();
-                  }});
-}
-
 }  // namespace rehearse

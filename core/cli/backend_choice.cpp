@@ -1,8 +1,7 @@
 #include "core/cli/backend_choice.hpp"
 
-#include <algorithm>
-
-#include "core/play/backend.hpp"
+#include "core/api/backend_choice.hpp"
+#include "core/base/error.hpp"
 
 namespace rehearse::cli {
 
@@ -12,21 +11,16 @@ Option backend_option() {
 }
 
 std::string chosen_backend(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> known = backends().names();
-  const bool simgrid = std::find(known.begin(), known.end(), "simgrid") != known.end();
   if (!arguments.has("--backend")) {
-    if (simgrid) return "simgrid";
-    console.err << "note: SimGrid is not built in; the analytic back end sees no contention on shared links\n";
-    return "analytic";
+    const std::string name = default_backend();
+    if (name != "simgrid")
+      console.err << "note: SimGrid is not built in; the analytic back end sees no contention on shared links\n";
+    return name;
   }
-  const std::string name = arguments.text("--backend");
-  if (name == "simgrid" && !simgrid)
-    throw Error(ErrorKind::unavailable, "SimGrid is not built in", "--backend simgrid",
-                "install libsimgrid-dev and build again, or use --backend analytic");
   try {
-    return backends().at(name).name;
+    return known_backend(arguments.text("--backend"));
   } catch (Error& e) {
-    e.where = "--backend";
+    e.where = "--" + e.where;
     throw;
   }
 }

@@ -1,11 +1,12 @@
 #include "core/cli/html_output.hpp"
+#include "core/api/build_info.hpp"
 
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "core/api/session/session.hpp"
 #include "core/base/error.hpp"
-#include "core/cli/session.hpp"
 #include "core/report/formats/text_output.hpp"
 
 namespace rehearse::cli {
@@ -38,7 +39,7 @@ void write_html(const std::string& kind, const Document& document, const Argumen
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
   write_html_report(file,
-                    {kind, program_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
+                    {kind, rehearse_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
   console.err << "wrote " << file
               << (has_pictures() ? "\n"
                                  : ", without pictures: this build has no charting library ('./bootstrap "

@@ -8,10 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/error.hpp"
-#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/run/run_watch.hpp"
 #include "core/cli/verb.hpp"
-#include "core/play/player/player.hpp"
 #include "core/report/formats/text_output.hpp"
 
 namespace {
@@ -58,8 +56,6 @@ int main(int argc, char** argv) {
   // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    rehearse::register_analytic_backend();
-    rehearse::cli::register_simgrid();
     rehearse::cli::Console console{std::cout, std::cerr, rehearse::cli::terminal_style()};
     const int code = rehearse::cli::run_command_line({argv + 1, argv + argc}, console);
     std::cout.flush();

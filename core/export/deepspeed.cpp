@@ -117,9 +117,9 @@ Exported write_deepspeed(const ExportInput& in) {
     m.flags.push_back({"optimizer.params.adam_w_mode", false}),
         m.settings.push_back({"training.optimizer", "adam", "optimizer.params.adam_w_mode", "false"});
   if (s.tp > 1) {
-    m.left_out.erase(
-        std::remove_if(m.left_out.begin(), m.left_out.end(), [](const LeftOut& l) { return l.key == "strategy.tp"; }),
-        m.left_out.end());
+    m.left_out.erase(std::remove_if(m.left_out.begin(), m.left_out.end(),
+                                    [](const LeftOutKey& l) { return l.key == "strategy.tp"; }),
+                     m.left_out.end());
     m.flags.push_back({"tensor_parallel.autotp_size", s.tp});
     m.settings.push_back({"strategy.tp", std::to_string(s.tp), "tensor_parallel.autotp_size", std::to_string(s.tp)});
   }

@@ -48,14 +48,14 @@ struct ExportedFile {
 struct ExportedSetting {
   std::string key, value, flag, text;
 };
-struct LeftOut {
+struct LeftOutKey {
   std::string key, value, why;
 };
 
 struct Exported {
   std::vector<ExportedFile> files;
   std::vector<ExportedSetting> settings;
-  std::vector<LeftOut> left_out;
+  std::vector<LeftOutKey> left_out;
   std::vector<std::string> notes;  ///< What the user still has to fill in, and how to start it.
 };
 

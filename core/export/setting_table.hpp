@@ -41,7 +41,7 @@ struct Rule {
 struct Mapped {
   Flags flags;
   std::vector<ExportedSetting> settings;
-  std::vector<LeftOut> left_out;
+  std::vector<LeftOutKey> left_out;
 };
 /// Every key of the scenario goes through the table. Keys that say how to predict, not how to train (calibration,
 /// collective_table, input), are passed over; `model` and `cluster` are the target's own business.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/registry.hpp"
+#include "core/hardware/read_specs.hpp"
 #include "core/hardware/source_table.hpp"
 
 namespace rehearse {

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {
@@ -34,7 +32,5 @@ struct Interconnects {
   /// Throws Error (usage) with a suggestion.
   [[nodiscard]] const Rates& socket(const std::string& name) const;
 };
-
-[[nodiscard]] Interconnects read_interconnects(const nlohmann::json& file, const std::string& origin);
 
 }  // namespace rehearse

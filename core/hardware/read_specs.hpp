@@ -15,6 +15,8 @@
 
 namespace rehearse {
 
+[[nodiscard]] Interconnects read_interconnects(const nlohmann::json& file, const std::string& origin);
+
 [[nodiscard]] GpuSpec read_gpu(const nlohmann::json& file, const std::string& origin, const std::string& id,
                                const Interconnects& interconnects);
 

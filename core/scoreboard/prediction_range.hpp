@@ -9,9 +9,10 @@
 #include "core/cluster/cluster.hpp"
 #include "core/config/settings.hpp"
 #include "core/model/network.hpp"
-#include "core/scoreboard/scoreboard.hpp"
 
 namespace rehearse {
+
+struct Scoreboard;  // scoreboard.hpp
 
 /// Factors by which a predicted step time is multiplied: of the measured steps of this kind, a tenth took less than
 /// `p10` times their prediction and a tenth more than `p90` times.

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/search/settings_json.hpp"
 #include "core/search/space.hpp"
 
 namespace rehearse {

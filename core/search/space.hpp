@@ -13,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -118,8 +116,6 @@ class Space {
 /// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule
 /// with one stage).
 [[nodiscard]] SettingTexts setting_texts(const StrategySettings& settings);
-/// The same as an object, numbers and truth values as such.
-[[nodiscard]] nlohmann::ordered_json settings_json(const StrategySettings& settings);
 /// The same in one line: "tp=8 pp=8 dp=16 mb=1 interleaved_1f1b v=3 sp zero1 recompute=selective".
 [[nodiscard]] std::string plan_label(const StrategySettings& settings);
 

@@ -22,8 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/cli/run/optional_parts.hpp"
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/hand_made.hpp"
 #include "tests/support/testbed.hpp"
@@ -99,10 +98,9 @@ std::string name_of(const Case& c) {
 void play_scenario(const Case& c) {
   in_child(name_of(c), [&] {
     const double begun = seconds();
-    const cli::Session session =
-        cli::open_session(testing::source_path("scenarios/" + c.scenario + ".json"), c.overrides);
+    const Session session = open_session(testing::source_path("scenarios/" + c.scenario + ".json"), c.overrides);
     const Program program = session.lowered();
-    (void)cli::check_memory(session, program);
+    (void)check_memory(session, program);
     const CostModel cost = session.cost_model();
     Trace nothing({});
     RunOptions options;
@@ -198,8 +196,6 @@ void largest() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  register_analytic_backend();
-  cli::register_simgrid();
   const std::string part = argc > 1 ? argv[1] : "quick";
   print_head();
   if (part == "growth")

@@ -1,4 +1,6 @@
-# Installs BUILD into FOLDER, runs what was installed, and builds CONSUMER on it.
+# Installs BUILD into FOLDER, runs what was installed, and builds CONSUMER, with PAGE's example, on it.
+include("${MODULES}/RehearseExample.cmake")
+
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(failed)
@@ -9,12 +11,19 @@ endfunction()
 
 file(REMOVE_RECURSE "${FOLDER}")
 must("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${FOLDER}/prefix")
+set(data "${FOLDER}/prefix/share/rehearse")
 # Its own data, wherever the source tree is.
-must("${FOLDER}/prefix/bin/rehearse" estimate "${FOLDER}/prefix/share/rehearse/scenarios/llama3_8b_h100_8.json" --format json)
-must("${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${FOLDER}/consumer" -DCMAKE_PREFIX_PATH=${FOLDER}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
+must("${FOLDER}/prefix/bin/rehearse" estimate "${data}/scenarios/llama3_8b_h100_8.json" --format json)
+rehearse_extract_example("${PAGE}" "${FOLDER}/example.cpp")
+must("${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${FOLDER}/consumer" -DCMAKE_PREFIX_PATH=${FOLDER}/prefix -DCMAKE_CXX_COMPILER=${COMPILER} -DEXAMPLE=${FOLDER}/example.cpp)
 must("${CMAKE_COMMAND}" --build "${FOLDER}/consumer")
-must("${FOLDER}/consumer/consumer" "${FOLDER}/prefix/share/rehearse/topologies")
-if(NOT said MATCHES "dgx_h100: 8 GPUs" OR NOT said MATCHES "megatron")
+must("${FOLDER}/consumer/consumer")
+string(FIND "${said}" "data in ${data}\n" own_data)
+if(own_data EQUAL -1 OR NOT said MATCHES "dgx_h100: 8 GPUs" OR NOT said MATCHES "megatron")
   message(FATAL_ERROR "the consumer said: ${said}")
+endif()
+must("${CMAKE_COMMAND}" -E chdir "${data}" "${FOLDER}/consumer/example")
+if(NOT said MATCHES "MFU [0-9]+[.][0-9] %")
+  message(FATAL_ERROR "the example said: ${said}")
 endif()
 file(REMOVE_RECURSE "${FOLDER}")

@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/cli/run/optional_parts.hpp"
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
@@ -44,8 +43,8 @@ std::vector<Row> rows_with(const std::string& part) {
   return out;
 }
 
-cli::Session open(const std::string& scenario, const std::vector<std::string>& overrides = {}) {
-  return cli::open_session(below_source("scenarios/published/" + scenario + ".json"), overrides);
+Session open(const std::string& scenario, const std::vector<std::string>& overrides = {}) {
+  return open_session(below_source("scenarios/published/" + scenario + ".json"), overrides);
 }
 
 const BlockSpec& block(const Network& network, const std::string& name) {
@@ -54,7 +53,7 @@ const BlockSpec& block(const Network& network, const std::string& name) {
 }
 
 /// The scenario runs what the row says was run.
-void check_settings(const cli::Session& session, const nlohmann::json& row) {
+void check_settings(const Session& session, const nlohmann::json& row) {
   const auto is = [&](const char* key, std::int64_t value) {
     INFO(key);
     CHECK(row.at(key).get<std::int64_t>() == value);
@@ -87,16 +86,7 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   CHECK(block(session.workload.network, "layer").params.size() == 12);
 }
 
-void register_all() {
-  static const bool once = [] {
-    register_analytic_backend();
-    cli::register_simgrid();
-    return true;
-  }();
-  (void)once;
-}
-
-double play_with(const std::string& backend, const cli::Session& session, const Program& program) {
+double play_with(const std::string& backend, const Session& session, const Program& program) {
   const CostModel cost = session.cost_model();
   Trace nothing({});
   const RunResult run = backends().at(backend).value()->run(program, session.cluster, cost, {}, nothing);
@@ -113,7 +103,7 @@ struct Errors {
 };
 
 /// Prints one line of the table.
-void play_row(const std::string& label, double measured, const cli::Session& session,
+void play_row(const std::string& label, double measured, const Session& session,
               std::map<std::string, Errors>* errors) {
   const Program program = session.lowered();
   fmt::print("{:<24} {:8.2f}", label, measured);
@@ -143,7 +133,6 @@ TEST_CASE("the shipped scenarios run what Table 5 ran") {
 }
 
 TEST_CASE("step times of Table 5 within 4 % on average and 9 % at worst, on every back end") {
-  register_all();
   print_head();
   std::map<std::string, Errors> errors;
   for (const Row& row : rows_with("_t5_")) play_row(row.scenario.substr(12), row.measured, open(row.scenario), &errors);
@@ -155,7 +144,6 @@ TEST_CASE("step times of Table 5 within 4 % on average and 9 % at worst, on ever
 }
 
 TEST_CASE("for information: 530B on 2,240 GPUs, eight replicas whose gradients are not overlapped") {
-  register_all();
   const auto rows = rows_with("_530B_dp8");
   REQUIRE(rows.size() == 1);
   print_head();

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/session/scenario_cluster.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/scenario_cluster.hpp"
-#include "core/cli/session.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/import/traces/measured_program.hpp"

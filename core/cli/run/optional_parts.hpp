@@ -9,8 +9,6 @@
 
 namespace rehearse::cli {
 
-/// Enters back end "simgrid", where it is built in.
-void register_simgrid();
 /// A clock on which flows share links (SimGrid). Throws Error (unavailable) where SimGrid is left out, or while another
 /// lives.
 [[nodiscard]] std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster& cluster);

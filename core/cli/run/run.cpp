@@ -44,7 +44,7 @@ int run(const Arguments& arguments, Console& console) {
   std::optional<int> ranks;
   if (arguments.has("--ranks")) ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
   if (place) ranks = place->ranks;
-  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"), ranks);
+  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"), {.ranks = ranks});
   if (!ranks) ranks = session.cluster.device_count();
   if (arguments.has("--dry-run")) {
     (void)executable_program(session, *ranks);

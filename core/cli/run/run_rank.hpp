@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/verb.hpp"
 #include "gpu_backend/communicate/communicator.hpp"
 #include "gpu_backend/train/data.hpp"

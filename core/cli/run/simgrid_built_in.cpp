@@ -1,11 +1,9 @@
 #include "core/cli/run/optional_parts.hpp"
-#include "sim/simgrid_backend.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "sim/simgrid_facade.hpp"
 
 namespace rehearse::cli {
 
-void register_simgrid() { register_simgrid_backend(); }
 std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster& cluster) {
   return std::make_unique<sim::SimGridClock>(cluster);
 }

@@ -3,7 +3,6 @@
 
 namespace rehearse::cli {
 
-void register_simgrid() {}
 std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster&) {
   throw Error(ErrorKind::unavailable, "this build has no SimGrid", "--backend",
               "'--backend analytic' plays without contention");

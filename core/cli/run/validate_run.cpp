@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "core/api/session/step_answer.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_rank.hpp"
-#include "core/cli/step_answer.hpp"
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/pictures/kineto_trace.hpp"
 #include "core/report/results/validation_report.hpp"
@@ -44,7 +44,7 @@ Session open_here(const Arguments& arguments, int ranks) {
     const std::string file = std::filesystem::absolute(arguments.text("--calibration")).string();
     sets.insert(sets.end(), {"cluster=" + file, "calibration=" + file});
   }
-  Session session = open_session(arguments.text("SCENARIO"), sets, ranks);
+  Session session = open_session(arguments.text("SCENARIO"), sets, {.ranks = ranks});
   if (!session.profile)
     throw Error(
         ErrorKind::usage, "no profile of this machine", "--calibration",

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/build_info.hpp"
+#include "core/api/session/scenario_cluster.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/optional_parts.hpp"
-#include "core/cli/scenario_cluster.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/collective_sizes.hpp"
 #include "core/collective/collective_table.hpp"
@@ -194,7 +195,7 @@ int collectives(const Arguments& arguments, Console& console) {
 
   const Cluster cluster = open_cluster(catalogue, arguments);
   CollectiveReport report;
-  report.program_version = program_version();
+  report.program_version = rehearse_version();
   report.cluster = cluster.name();
   report.op = op;
   report.nodes = whole_number(arguments, "--nodes", cluster.node_count(), 1);

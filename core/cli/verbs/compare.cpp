@@ -5,10 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/session/step_answer.hpp"
+#include "core/api/step.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
 #include "core/import/traces/read_trace.hpp"
@@ -55,17 +56,19 @@ ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all,
   changes.insert(changes.end(), wanted.changes.begin(), wanted.changes.end());
   const Session session = open_session(wanted.file, changes);
   const Program program = session.lowered();
-  MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
+  SimulateOptions options;
+  options.backend = backend;
+  options.fold = fold;
+  options.suggest = false;
+  options.pictured = 8;
+  const StepReport report = simulate(session, program, options);
   ComparedStep out;
-  out.plan = session.head(program).plan;
-  out.fits = memory.fits();
-  out.needed = memory.tightest().needed;
-  out.capacity = memory.tightest().capacity;
+  out.plan = report.head.plan;
+  out.fits = report.memory.fits();
+  out.needed = report.memory.tightest().needed;
+  out.capacity = report.memory.tightest().capacity;
   if (!out.fits) return out;
-  out.rows = sampled(role_rows(program), 8);
-  PlayRequest request{backend, fold, {}};
-  for (const GanttRow& row : out.rows) request.traced.insert(row.rank);
-  const StepReport report = play_step(session, program, std::move(memory), request);
+  out.rows = report.rows;
   out.metrics = report.metrics;
   out.breakdown = report.breakdown;
   out.begin = report.begin;
@@ -106,14 +109,19 @@ int compare_trace(const std::vector<std::string>& words, const Arguments& argume
   changes.insert(changes.end(), wanted.changes.begin(), wanted.changes.end());
   const Session session = open_session(wanted.file, changes);
   const Program program = session.lowered();
-  PlayRequest request{chosen_backend(arguments, console), !arguments.has("--no-fold"), {}};
+  SimulateOptions options;
+  options.backend = chosen_backend(arguments, console);
+  options.fold = !arguments.has("--no-fold");
+  options.suggest = false;
+  options.play_anyway = true;  // The job ran.
+  options.pictured = 0;
   for (const RankTrace& r : job.ranks)
-    if (r.rank < program.mesh.ranks()) request.traced.insert(r.rank);
+    if (r.rank < program.mesh.ranks()) options.traced.insert(r.rank);
   // Folded ranks leave no spans: one of each role stands for them.
-  if (request.traced.empty() || !arguments.has("--no-fold"))
-    for (const GanttRow& row : role_rows(program)) request.traced.insert(row.rank);
-  request.all_flows = true;  // So that each collective leaves its own span.
-  const StepReport report = play_step(session, program, memory_report(program, session.cluster, MemoryRule{}), request);
+  if (options.traced.empty() || !arguments.has("--no-fold"))
+    for (const GanttRow& row : role_rows(program)) options.traced.insert(row.rank);
+  options.all_flows = true;  // So that each collective leaves its own span.
+  const StepReport report = simulate(session, program, options);
   std::set<int> played;
   for (const Span& s : report.trace->spans) played.insert(s.rank);
   const CostModel cost = session.cost_model();

@@ -1,28 +1,12 @@
-#include "core/estimate/estimate.hpp"
+#include "core/api/session/session.hpp"
+#include "core/api/step.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/session.hpp"
-#include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
 
 namespace rehearse::cli {
 
 namespace {
-
-/// The closed form's answer in the shape of a played one: the slowest stage stands for all.
-RunResult as_result(const Program& program, const Estimate& e) {
-  RunResult run;
-  run.backend = "closed form";
-  run.step_time = e.step_time;
-  RankMetrics slowest;
-  slowest.role = e.slowest_role;
-  while (program.role_of_rank[static_cast<std::size_t>(slowest.rank)] != e.slowest_role) ++slowest.rank;
-  slowest.breakdown = e.breakdown;
-  run.ranks.push_back(std::move(slowest));
-  run.folded = true;
-  run.folding = "one rank stands for each stage";
-  return run;
-}
 
 int estimate_step(const Arguments& arguments, Console& console) {
   check_output(arguments);
@@ -33,20 +17,14 @@ int estimate_step(const Arguments& arguments, Console& console) {
     console.out << resolved_json(session.scenario);
     return 0;
   }
-  MemoryReport memory = check_memory(session, program);
-  const auto plan = [&] { return HtmlParts{{"plan", plan_json(session.head(program).plan)}}; };
-  if (!memory.fits()) {
-    const Document document = memory_document(session.head(program), memory);
-    print(document, arguments, console);
-    write_html("memory", document, arguments, console, plan);
-    return static_cast<int>(ErrorKind::infeasible);
-  }
-  const CostModel cost = session.cost_model();
-  const Estimate e = estimate(program, cost, session.scenario.strategy, steps_to_play(session));
-  const Document document = step_document(report_of(session, program, cost, as_result(program, e), std::move(memory)));
+  const StepReport report = rehearse::estimate(session, program);
+  const bool fits = report.memory.fits();
+  const Document document = to_document(report);
   print(document, arguments, console);
-  write_html("estimate", document, arguments, console, plan);
-  return 0;
+  write_html(fits ? "estimate" : "memory", document, arguments, console, [&] {
+    return HtmlParts{{"plan", plan_json(report.head.plan)}};
+  });
+  return fits ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
 }  // namespace

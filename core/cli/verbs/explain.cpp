@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/data_directory.hpp"
 #include "core/base/near_names.hpp"
-#include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/lesson_answers.hpp"

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/build_info.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/export/export.hpp"
 #include "core/report/formats/text_output.hpp"
@@ -49,7 +50,7 @@ Exported exported(const Session& session, const Program& program, const std::str
                           cost,
                           decoder_stack(session.scenario, session.data.models()),
                           host_memory(memory),
-                          program_version(),
+                          rehearse_version(),
                           session.data.models()};
   return exporters().at(target).value(input);
 }
@@ -77,7 +78,7 @@ Document report_of(const Exported& e, const std::string& target, const std::stri
     json["settings"].push_back({{"key", s.key}, {"value", s.value}, {"flag", s.flag}, {"text", s.text}});
     out.records.rows.push_back({s.key, s.value, s.flag, s.text});
   }
-  for (const LeftOut& l : e.left_out) {
+  for (const LeftOutKey& l : e.left_out) {
     json["left_out"].push_back({{"key", l.key}, {"value", l.value}, {"why", l.why}});
     left.rows.push_back({l.key, l.value, l.why});
     out.records.rows.push_back({l.key, l.value, "", l.why});

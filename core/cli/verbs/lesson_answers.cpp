@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/api/session/session.hpp"
+#include "core/api/step.hpp"
 #include "core/base/registry.hpp"
-#include "core/cli/session.hpp"
-#include "core/cli/step_answer.hpp"
 
 namespace rehearse::cli {
 
@@ -26,19 +26,11 @@ std::vector<std::string> files_in(const fs::path& folder, const char* file) {
 LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
   const Session session = open_session(plan.scenario, changes);
-  const Program program = session.lowered();
-  MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
-  LessonAnswer out{plan.key, plan.title, {}, {}};
-  if (memory.fits()) {
-    const std::vector<GanttRow> rows = sampled(role_rows(program), kMostRows);
-    PlayRequest request{backend, true, {}};
-    for (const GanttRow& row : rows) request.traced.insert(row.rank);
-    out.report = play_step(session, program, std::move(memory), request);
-    out.report.rows = rows;
-  } else {
-    out.report.head = session.head(program);
-    out.report.memory = std::move(memory);
-  }
+  SimulateOptions options;
+  options.backend = backend;
+  options.suggest = false;
+  options.pictured = kMostRows;
+  LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}};
   out.figures = figures_of(out.report);
   return out;
 }

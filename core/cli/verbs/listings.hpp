@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/data_directory.hpp"
+#include "core/api/data_directory.hpp"
 #include "core/report/formats/document.hpp"
 
 namespace rehearse::cli {

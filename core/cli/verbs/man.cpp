@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/cli/session.hpp"
+#include "core/api/build_info.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/verbs.hpp"
 
 namespace rehearse::cli {
@@ -54,7 +55,7 @@ std::string verb_text(const Verb& verb) {
 
 int man(const Arguments&, Console& console) {
   console.out
-      << fmt::format(".TH REHEARSE 1 \"\" \"rehearse {}\" \"User Commands\"\n", program_version())
+      << fmt::format(".TH REHEARSE 1 \"\" \"rehearse {}\" \"User Commands\"\n", rehearse_version())
       << ".SH NAME\nrehearse \\- play a training step of a model on a cluster of GPUs before anybody pays for it\n"
          ".SH SYNOPSIS\n\\fBrehearse\\fR \\fIVERB\\fR [\\fIARGUMENTS\\fR]\n"
          ".SH DESCRIPTION\nA scenario names a model, a cluster and a parallel strategy. Rehearse says how long a "

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "core/api/memory.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/report/pictures/memory_curve.hpp"
 
@@ -25,12 +26,11 @@ int memory(const Arguments& arguments, Console& console) {
           arguments, console);
     return memory_report(program, session.cluster, MemoryRule{}).fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
   }
-  const MemoryReport report = check_memory(session, program);
-  const ReportHead head = session.head(program);
-  const Document document = memory_document(head, report);
+  const MemoryAnswer answer = rehearse::memory(session, program);
+  const Document document = to_document(answer);
   print(document, arguments, console);
-  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
-  return report.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(answer.head.plan)}}; });
+  return answer.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
 }  // namespace

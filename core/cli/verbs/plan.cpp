@@ -7,12 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "core/cli/data_directory.hpp"
+#include "core/api/build_info.hpp"
+#include "core/api/data_directory.hpp"
+#include "core/api/session/scenario_cluster.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
-#include "core/cli/scenario_cluster.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/search_setup.hpp"
 #include "core/model/adapters.hpp"
@@ -225,7 +226,7 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   const PlanAnswer answer =
       rank_candidates(plan, question->workload.network.name,
                       static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
-  const Document document = plan_document(answer, program_version());
+  const Document document = plan_document(answer, rehearse_version());
   print(document, arguments, console);
   write_html("plan", document, arguments, console);
   if (answer.interrupted) {

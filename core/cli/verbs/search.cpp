@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/api/search.hpp"
+#include "core/api/session/scenario_file.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
-#include "core/cli/scenario_file.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/search_setup.hpp"
-#include "core/play/backend.hpp"
 
 namespace rehearse::cli {
 
@@ -30,19 +30,6 @@ Objective objective_of(const Arguments& arguments) {
   throw e;
 }
 
-/// What a number of the user must be known for.
-void check_objective(Objective objective, const StepFigures& figures) {
-  if (objective == Objective::cost_per_token && figures.price_per_gpu_hour <= Dollars{0})
-    throw Error(ErrorKind::usage, "the price of a GPU hour is not known", "--objective cost_per_token",
-                "give it: --price 2.5");
-  if (objective == Objective::energy_per_token && figures.power <= Watts{0})
-    throw Error(ErrorKind::usage, "the catalogue does not know the machines' power", "--objective energy_per_token",
-                "choose another objective; on one cluster the fastest plan takes the least energy");
-  if (objective != Objective::step_time && objective != Objective::memory && figures.tokens_per_step <= 0)
-    throw Error(ErrorKind::usage, "this network's samples are not sequences of tokens", "--objective",
-                "choose step_time or memory");
-}
-
 Dollars price_of(const Arguments& arguments) {
   if (!arguments.has("--price")) return {};
   char* end = nullptr;
@@ -52,16 +39,6 @@ Dollars price_of(const Arguments& arguments) {
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a price in US dollars", text), "--price",
                 "example: --price 2.5");
   return Dollars{price};
-}
-
-/// The scenario's strategy with what was fixed, wherever dp is then.
-StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<std::string>& fixes,
-                                 const std::set<std::string>& fixed) {
-  std::vector<std::string> overrides = arguments.all("--set");
-  for (const char* key : {"dp", "dp_replicate"})
-    if (!fixed.contains(key)) overrides.push_back(fmt::format("strategy.{}=auto", key));
-  overrides.insert(overrides.end(), fixes.begin(), fixes.end());
-  return load_scenario_file(arguments.text("SCENARIO"), overrides).strategy;
 }
 
 int finish(const SearchReport& report, const Arguments& arguments, Console& console) {
@@ -75,60 +52,56 @@ int finish(const SearchReport& report, const Arguments& arguments, Console& cons
   return report.result.best.empty() && report.shard.count == 1 ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
 
-SearchOptions options_of(const Arguments& arguments, const SearchReport& report, const std::set<std::string>& fixed,
-                         RunWatch& watch) {
-  SearchOptions out;
-  out.objective = report.objective;
-  out.most_memory = report.most_memory;
-  out.fixed = fixed;
-  out.jobs = jobs_of(arguments);
-  out.top = static_cast<int>(report.top);
-  out.backend = report.backend;
+SearchRequest request_of(const Arguments& arguments, Console& console) {
+  SearchRequest out;
+  for (const std::string& text : arguments.all("--fix")) out.fix.push_back(fix_of(text));
+  out.objective = objective_of(arguments);
+  out.top = static_cast<std::size_t>(whole_of(arguments, "--top", 1, 10));
+  out.shard = parse_shard(arguments.text("--shard"));
+  out.price_per_gpu_hour = price_of(arguments);
+  if (arguments.has("--max-memory")) out.most_memory = parse<Bytes>(arguments.text("--max-memory"));
   out.most_played = whole_of(arguments, "--simulate", 0, -1);
-  out.shard = report.shard;
+  if (out.shard.count == 1 && out.most_played != 0) out.backend = chosen_backend(arguments, console);
+  out.jobs = jobs_of(arguments);
+  return out;
+}
+
+void watch_over(SearchRequest& request, const Arguments& arguments, RunWatch& watch) {
   const auto begin = std::chrono::steady_clock::now();
   const double seconds = kLoweringShare * whole_of(arguments, "--seconds", 1, kSeconds);
-  out.time_spent = [begin, seconds] {
+  request.time_spent = [begin, seconds] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / seconds;
   };
-  out.stop = &RunWatch::stopped;
-  out.progress = [&watch](const SearchProgress& now) {
+  request.stop = &RunWatch::stopped;
+  request.progress = [&watch](const SearchProgress& now) {
     watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing,
                    now.done, now.all);
   };
-  return out;
+}
+
+/// What an objective lacks is an option.
+SearchReport searched(const SearchSession& opened, const SearchRequest& request) {
+  try {
+    return search(opened, request);
+  } catch (Error& e) {
+    if (e.where.starts_with("objective")) e.where = "--" + e.where;
+    if (e.where == "--objective cost_per_token") e.hint = "give it: --price 2.5";
+    throw;
+  }
 }
 
 int search_plans(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
-  std::vector<std::string> fixes;
-  for (const std::string& text : arguments.all("--fix")) fixes.push_back(fix_override(text));
-  const std::set<std::string> fixed = fixed_keys(fixes);
-  const StrategySettings wanted = wanted_strategy(arguments, fixes, fixed);
-  const std::string file = arguments.text("SCENARIO");
-  SearchSession opened = open_search_session(load_scenario_file(file, arguments.all("--set")));
-  const Session& session = opened.session;
+  const Scenario scenario = load_scenario_file(arguments.text("SCENARIO"), arguments.all("--set"));
+  SearchRequest request = request_of(arguments, console);
+  const SearchSession opened = open_search_session(scenario);
   if (!opened.own_is_a_plan)
     console.err << fmt::format(
         "note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
-  SearchReport report = search_report_of(session, file);
-  report.objective = objective_of(arguments);
-  report.top = static_cast<std::size_t>(whole_of(arguments, "--top", 1, 10));
-  report.shard = parse_shard(arguments.text("--shard"));
-  report.fixed = fixes;
-  report.figures.price_per_gpu_hour = price_of(arguments);
-  check_objective(report.objective, report.figures);
-  if (arguments.has("--max-memory")) report.most_memory = parse<Bytes>(arguments.text("--max-memory"));
-  // Parts are played when they are joined.
-  if (report.shard.count == 1 && whole_of(arguments, "--simulate", 0, -1) != 0)
-    report.backend = chosen_backend(arguments, console);
   RunWatch watch(console.err, errors_on_terminal());
-  const CostModel cost = session.cost_model();
-  SearchProblem problem = problem_of(session, cost);
-  SearchOptions options = options_of(arguments, report, fixed, watch);
-  // What is fixed comes from `wanted`; the user's own plan is what the file says.
-  report.result = search(problem, wanted, options, opened.own_is_a_plan);
+  watch_over(request, arguments, watch);
+  const SearchReport report = searched(opened, request);
   watch.clear();
   return finish(report, arguments, console);
 }

@@ -5,15 +5,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/api/session/session.hpp"
+#include "core/api/session/step_answer.hpp"
+#include "core/api/session/what_if.hpp"
+#include "core/api/step.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/measured_step.hpp"
 #include "core/cli/run/run_watch.hpp"
-#include "core/cli/session.hpp"
-#include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/cli/what_if.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/report/html/course_data.hpp"
 #include "core/report/html/gantt_data.hpp"
@@ -47,10 +48,11 @@ std::set<int> parse_ranks(std::string_view text, int ranks) {
   return out;
 }
 
-/// Those that were asked for, and one per stage for the picture.
-std::set<int> ranks_to_trace(const Program& program, const std::vector<GanttRow>& rows, const Arguments& arguments) {
+/// Those that were asked for; with --trace those of every stage, too.
+std::set<int> ranks_to_trace(const Program& program, const Arguments& arguments) {
   std::set<int> ranks = parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks());
-  for (const GanttRow& row : arguments.has("--trace") ? rows : sampled(rows)) ranks.insert(row.rank);
+  if (arguments.has("--trace"))
+    for (const GanttRow& row : role_rows(program)) ranks.insert(row.rank);
   return ranks;
 }
 
@@ -80,12 +82,19 @@ HtmlParts pictures_of(const StepReport& report, const Program& program, const Se
           {"topology", topology_json(session.cluster, {report.link_bytes, report.link_time, period})}};
 }
 
-int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments,
-                 Console& console) {
-  const ReportHead head = session.head(program);
-  const Document document = memory_document(head, memory);
+void change(Session& session, const Arguments& arguments) {
+  try {
+    apply_what_if(session, arguments.all("--what-if"));
+  } catch (Error& e) {
+    e.where = "--what-if " + e.where;
+    throw;
+  }
+}
+
+int does_not_fit(const StepReport& report, const Arguments& arguments, Console& console) {
+  const Document document = to_document(report);
   print(document, arguments, console);
-  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(report.head.plan)}}; });
   return static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -96,29 +105,25 @@ int simulate(const Arguments& arguments, Console& console) {
     return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
-  const std::string what_if = apply_what_if(session, arguments.all("--what-if"));
+  change(session, arguments);
   if (arguments.has("--dry-run")) {
     (void)session.lowered();
     console.out << resolved_json(session.scenario);
     return 0;
   }
-  const std::string backend = chosen_backend(arguments, console);
+  SimulateOptions options;
+  options.backend = chosen_backend(arguments, console);
+  options.fold = !arguments.has("--no-fold");
+  options.all_flows = arguments.has("--all-flows");
+  options.progress = [&](const RunProgress& now) { watch->progress(now); };
   const Program program = session.lowered();
+  options.traced = ranks_to_trace(program, arguments);
   watch->check();
-  MemoryReport memory = check_memory(session, program);
-  if (!memory.fits()) return does_not_fit(session, program, memory, arguments, console);
-  const std::vector<GanttRow> rows = role_rows(program);
-  PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
-  // A link that is slower than its machine's shows only where collectives are flows.
-  request.all_flows = arguments.has("--all-flows") || what_if.find("link") != std::string::npos;
-  request.progress = [&](const RunProgress& now) { watch->progress(now); };
-  watch->check();
-  StepReport report = play_step(session, program, std::move(memory), request);
+  const StepReport report = rehearse::simulate(session, program, options);
   watch->check();
   watch.reset();  // From here on Ctrl-C ends the program, and what it was writing goes.
-  if (!what_if.empty()) report.folding += "; what if " + what_if;
-  report.rows = sampled(rows);
-  const Document document = step_document(report);
+  if (!report.memory.fits()) return does_not_fit(report, arguments, console);
+  const Document document = to_document(report);
   print(document, arguments, console);
   if (arguments.has("--trace")) {
     tell_of_folded(parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks()), *report.trace, console);

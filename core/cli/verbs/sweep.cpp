@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "core/api/build_info.hpp"
+#include "core/api/session/scenario_file.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
-#include "core/cli/scenario_file.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/search_setup.hpp"
 #include "core/report/results/sweep_report.hpp"
@@ -54,7 +55,7 @@ int sweep(const Arguments& arguments, Console& console) {
   report.vary = vary_of(arguments);
   report.file = arguments.text("SCENARIO");
   report.scenario = std::filesystem::path(report.file).stem().string();
-  report.version = program_version();
+  report.version = rehearse_version();
   // A file that is wrong by itself is one error, not one for each point.
   report.scenario_json = resolved_json(load_scenario_file(report.file, arguments.all("--set")));
   report.shard = parse_shard(arguments.text("--shard"));

@@ -6,11 +6,11 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/data_directory.hpp"
+#include "core/api/session/scenario_cluster.hpp"
 #include "core/base/error.hpp"
-#include "core/cli/data_directory.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/scenario_cluster.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cluster/drawing.hpp"
 #include "core/cluster/topology_matrix.hpp"

@@ -1,17 +1,13 @@
 #include "core/cli/verbs/validate_measurements.hpp"
 
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
-#include "core/base/near_names.hpp"
-#include "core/cli/data_directory.hpp"
+#include "core/api/validate.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/play/backend.hpp"
 #include "core/report/formats/text_output.hpp"
-#include "core/report/results/scoreboard_report.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
@@ -29,34 +25,6 @@ double limit_of(const Arguments& arguments) {
   return text.ends_with('%') ? value / 100 : value;
 }
 
-std::string backend_of(const Arguments& arguments) {
-  const std::string name = arguments.text("--backend", "estimate");
-  if (name != "estimate") (void)backends().at(name);
-  return name;
-}
-
-std::vector<Measurement> read_all(const std::vector<std::string>& files) {
-  std::vector<Measurement> out;
-  for (const std::string& file : files) {
-    std::vector<Measurement> rows = read_measurements(file);
-    std::move(rows.begin(), rows.end(), std::back_inserter(out));
-  }
-  return out;
-}
-
-/// The rows called `id` alone. Throws Error (usage) where none is.
-std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::string& id) {
-  std::vector<std::string> ids;
-  for (const Measurement& m : rows) ids.push_back(m.id);
-  if (std::find(ids.begin(), ids.end(), id) == ids.end()) {
-    const std::string meant = question_of(near_names(id, ids));
-    throw Error(ErrorKind::usage, fmt::format("unknown row '{}'", id.substr(0, 80)), {},
-                meant.empty() ? "--format csv without --explain names all rows of the files" : meant);
-  }
-  std::erase_if(rows, [&](const Measurement& m) { return m.id != id; });
-  return rows;
-}
-
 /// What predictions of every kind of job are said to be off by.
 void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
   write_file(file, PredictionRanges::of(board).to_json());
@@ -71,31 +39,17 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   std::vector<std::string> files = arguments.all("--measurements");
   const std::vector<std::string> more = arguments.all("SCENARIO");
   files.insert(files.end(), more.begin(), more.end());
-  const DataDirectory data = find_data();
-  ScoreOptions options;
-  options.backend = backend_of(arguments);
   const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
-  ScoreboardParts parts;
-  parts.rows = !arguments.has("--summary");
-  const auto kernels =
-      std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
-  const std::vector<std::string> kernel_files(kernels, files.end());
-  files.erase(kernels, files.end());
-  std::vector<Measurement> rows = read_all(files);
-  const std::string explained = arguments.text("--explain");
-  if (!explained.empty()) rows = rows_named(std::move(rows), explained);
-  const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
+  ValidateOptions options;
+  options.backend = arguments.text("--backend", options.backend);
+  options.row = arguments.text("--explain");
+  options.rows = !arguments.has("--summary");
+  options.leave_out = arguments.has("--refit");
+  options.agreement = arguments.text("--agreement");
+  const ValidateAnswer answer = rehearse::validate(files, options);
+  const Scoreboard& board = answer.board;
   if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
-  if (explained.empty()) parts.kernels = score_kernels(kernel_files, rows, data.topologies());
-  if (arguments.has("--refit")) {
-    parts.left_out = leave_out(board, rows, {data.topologies(), data.models()}, options);
-    parts.fitted = fitted_classes(data.calibration());
-  }
-  if (arguments.has("--agreement")) {
-    parts.agreement =
-        agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
-  }
-  const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(board.rows.at(0));
+  const Document document = to_document(answer);
   print(document, arguments, console);
   write_html("validate", document, arguments, console);
   if (!arguments.has("--max-error")) return 0;

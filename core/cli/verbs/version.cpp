@@ -2,9 +2,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/build_info.hpp"
+#include "core/api/session/session.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/optional_parts.hpp"
-#include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/play/backend.hpp"
 
@@ -17,12 +18,12 @@ int version(const Arguments& arguments, Console& console) {
   const std::string simgrid = simgrid_version();
   const nlohmann::ordered_json json{
       {"schema", "rehearse/version/v1"},
-      {"version", program_version()},
+      {"version", rehearse_version()},
       {"backends", backends().names()},
       {"simgrid", simgrid.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(simgrid)},
       {"cuda_devices", cuda}};
   Facts facts{"",
-              {{"rehearse", program_version()},
+              {{"rehearse", rehearse_version()},
                {"back ends", fmt::format("{}", fmt::join(backends().names(), ", "))},
                {"SimGrid", simgrid.empty() ? "not built in" : simgrid}}};
   for (const std::string& line : cuda) facts.rows.emplace_back("CUDA devices", line);

@@ -421,11 +421,11 @@ Registry<BackendFactory>& backends() {
   return registry;
 }
 
-void register_analytic_backend() {
-  static const bool once = backends().add({"analytic", "every flow has its wires to itself; no contention", {}, [] {
-                                             return std::make_unique<AnalyticBackend>();
-                                           }});
-  (void)once;
-}
+namespace {
+const bool registered_analytic =
+    backends().add({"analytic", "every flow has its wires to itself; no contention", {}, [] {
+                      return std::make_unique<AnalyticBackend>();
+                    }});
+}  // namespace
 
 }  // namespace rehearse

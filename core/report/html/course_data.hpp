@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "core/price/stage_memory.hpp"
 #include "core/report/pictures/gantt.hpp"
-#include "core/report/results/memory_report.hpp"
 #include "core/trace/trace.hpp"
 
 namespace rehearse {

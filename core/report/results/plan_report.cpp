@@ -9,6 +9,7 @@
 
 #include "core/plan/plan_words.hpp"
 #include "core/play/words.hpp"
+#include "core/search/settings_json.hpp"
 #include "core/search/space.hpp"
 
 namespace rehearse {

@@ -9,6 +9,7 @@
 #include "core/config/json_file.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/explanation.hpp"
+#include "core/search/settings_json.hpp"
 
 namespace rehearse {
 

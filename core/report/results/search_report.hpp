@@ -42,6 +42,7 @@ struct SearchReport {
   /// How far a predicted step with such settings may be off. Empty: nothing is said of it.
   std::function<PredictionRange(const StrategySettings&)> range;
   SearchResult result;
+  std::string own_refused{};  ///< Why the scenario's own strategy is no plan for its cluster; empty where it is one.
 };
 
 /// Tables and text show `top` plans; JSON and csv all that were kept, the front's last.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/play/words.hpp"
+#include "core/report/results/memory_report.hpp"
 
 namespace rehearse {
 

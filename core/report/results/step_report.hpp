@@ -8,9 +8,9 @@
 #include "core/play/backend.hpp"
 #include "core/play/metrics.hpp"
 #include "core/price/calibration/calibration.hpp"
+#include "core/price/stage_memory.hpp"
 #include "core/report/formats/document.hpp"
 #include "core/report/pictures/gantt.hpp"
-#include "core/report/results/memory_report.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 #include "core/trace/trace.hpp"
 

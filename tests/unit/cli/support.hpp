@@ -4,9 +4,7 @@
 #include <sstream>
 
 #include "core/base/error.hpp"
-#include "core/cli/run/optional_parts.hpp"
 #include "core/cli/verb.hpp"
-#include "core/play/player/player.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
@@ -18,8 +16,6 @@ struct Outcome {
 };
 
 inline Outcome rehearse_with(const std::vector<std::string>& words) {
-  static const bool registered = (register_analytic_backend(), cli::register_simgrid(), true);
-  (void)registered;
   std::ostringstream out, err;
   cli::Console console{out, err, {100, false}};
   Outcome o;

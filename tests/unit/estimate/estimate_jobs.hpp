@@ -67,7 +67,6 @@ struct Compared {
 
 inline Compared compare(const std::string& name, const Program& program, const Site& site,
                         const StrategySettings& settings, int steps) {
-  register_analytic_backend();
   RunOptions options;
   options.steps = steps;
   Trace nothing({});

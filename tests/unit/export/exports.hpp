@@ -4,19 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 #include "core/export/export.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::testing {
 
 struct Plan {
-  cli::Session session;
+  Session session;
   Program program;
   CostModel cost;
 
   explicit Plan(const std::string& scenario, const std::vector<std::string>& changes = {})
-      : session(cli::open_session(source_path("scenarios/" + scenario), changes)),
+      : session(open_session(source_path("scenarios/" + scenario), changes)),
         program(session.lowered()),
         cost(session.cost_model()) {}
   Plan(const Plan&) = delete;

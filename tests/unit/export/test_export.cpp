@@ -19,7 +19,7 @@ using testing::source_path;
 
 bool left_out(const Exported& e, const std::string& key) {
   return std::any_of(e.left_out.begin(), e.left_out.end(),
-                     [&](const LeftOut& l) { return l.key == key && !l.why.empty(); });
+                     [&](const LeftOutKey& l) { return l.key == key && !l.why.empty(); });
 }
 std::string text_of(const Exported& e, const std::string& flag) {
   for (const ExportedSetting& s : e.settings)
@@ -103,7 +103,7 @@ TEST_CASE("Megatron's arguments follow the plan") {
   const auto left_out = [](const char* target, std::vector<std::string> settings) {
     const Exported made = Plan("llama3_8b_h100_8.json", std::move(settings)).to(target);
     return std::any_of(made.left_out.begin(), made.left_out.end(),
-                       [](const LeftOut& l) { return l.key == "kernels.fused_gradient_accumulation"; });
+                       [](const LeftOutKey& l) { return l.key == "kernels.fused_gradient_accumulation"; });
   };
   for (const char* target : {"deepspeed", "torchtitan"}) {
     INFO(target);

@@ -168,7 +168,6 @@ TEST_CASE("one rank takes its operators' times and their dispatch, added up, aft
     for (const SizedOperation& o : sized_operations(program, task, body, at)) expected += synthetic(o.size) * o.repeats;
     expected += kDispatch;
   });
-  register_analytic_backend();
   Trace trace({});
   const RunResult run = backends().at("analytic").value()->run(program, cluster, cost, {}, trace);
   expected += first_copy;  // Later ones run under kernels.

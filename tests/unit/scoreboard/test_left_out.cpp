@@ -1,6 +1,5 @@
 #include "core/scoreboard/left_out.hpp"
 
-#include "core/play/player/player.hpp"
 #include "core/price/calibration/calibration.hpp"
 #include "core/scoreboard/agreement.hpp"
 #include "core/scoreboard/fitted_classes.hpp"
@@ -97,7 +96,6 @@ TEST_CASE("a chip at its power limit sustains less than in a burst, and one with
 }
 
 TEST_CASE("closed form and analytic back end play a row alike") {
-  register_analytic_backend();
   const std::vector<Measurement> rows{row_of(row_json())};
   const Agreement a = agreement(score(rows, paths()), rows, paths(), {.backend = "analytic"});
   for (const std::string& why : a.refused) FAIL_CHECK(why);
@@ -107,7 +105,6 @@ TEST_CASE("closed form and analytic back end play a row alike") {
 }
 
 TEST_CASE("jobs beyond the limit of GPUs are not played") {
-  register_analytic_backend();
   const std::vector<Measurement> rows{row_of(row_json())};
   CHECK(agreement(score(rows, paths()), rows, paths(), {.backend = "analytic", .most_gpus = 4}).rows.empty());
 }

@@ -33,7 +33,6 @@ struct SearchJob {
 };
 
 inline SearchOptions on_analytic(std::set<std::string> fixed = {}) {
-  register_analytic_backend();
   SearchOptions out;
   out.backend = "analytic";
   out.fixed = std::move(fixed);

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include "core/search/playing.hpp"
-#include "sim/simgrid_backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/exhaustive.hpp"
 
@@ -38,7 +37,6 @@ void hold(const char* name, const SearchJob& job, std::set<std::string> fixed, B
 }  // namespace
 
 TEST_CASE("a search is never worse than playing every plan on SimGrid") {
-  register_simgrid_backend();
   // Inside a node; over two nodes, whose network orders of axes share in different ways; with little memory; where PCIe
   // contends and closed forms are far off.
   hold("one node", SearchJob("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64),

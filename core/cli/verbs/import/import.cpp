@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/data_directory.hpp"
 #include "core/base/error.hpp"
 #include "core/base/registry.hpp"
-#include "core/cli/data_directory.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/import/import_parts.hpp"
 #include "core/config/json_file.hpp"

@@ -3,8 +3,9 @@
 
 #include <filesystem>
 
-namespace rehearse::cli {
+namespace rehearse {
 
+/// A folder that holds `topologies` and `scenarios`, as the source tree and share/rehearse of an installed copy do.
 struct DataDirectory {
   std::filesystem::path root;
   [[nodiscard]] std::filesystem::path topologies() const { return root / "topologies"; }
@@ -17,7 +18,15 @@ struct DataDirectory {
 };
 
 /// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse
-/// beside the program, the source tree that the program was built from. Throws Error (usage) where there is none.
+/// beside the program, share/rehearse of an installed copy that the program was linked with, the source tree that this
+/// library was built from. Throws Error (usage) where there is none.
 [[nodiscard]] DataDirectory find_data();
 
-}  // namespace rehearse::cli
+/// `folder`, where nothing is searched and no variable is read, or find_data() where it is empty: what the member
+/// `data` of every options struct means. Throws Error (usage) for a folder without `topologies`.
+[[nodiscard]] DataDirectory data_in(const std::filesystem::path& folder);
+
+/// Makes an installed copy's folder known to find_data(). find_package(rehearse) calls it in programs that it builds.
+bool add_installed_data(const std::filesystem::path& folder);
+
+}  // namespace rehearse

@@ -1,11 +1,11 @@
-#include "core/cli/verbs/make_it_fit.hpp"
+#include "core/api/session/make_it_fit.hpp"
 
 #include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -100,4 +100,4 @@ std::optional<Suggestion> smallest_change(const Session& session, const MemoryRu
   return {};
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

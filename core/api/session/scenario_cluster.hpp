@@ -5,7 +5,7 @@
 #include "core/config/scenario.hpp"
 #include "core/hardware/catalogue.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 /// Machines, networks and clusters by name or from files of their own. One machine needs no network. Throws Error
 /// (usage) for unknown names, bad files, and several machines without a network.
@@ -15,4 +15,4 @@ namespace rehearse::cli {
 /// either kind. Throws Error (usage) for anything else, with the nearest name.
 [[nodiscard]] Cluster named_cluster(const Catalogue& catalogue, const std::string& what);
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

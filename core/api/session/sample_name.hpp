@@ -5,9 +5,9 @@
 
 #include "core/model/network.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 /// "images" for what has a height and a width, else "samples".
 [[nodiscard]] std::string name_of_samples(const Network& network);
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

@@ -1,4 +1,6 @@
-#include "core/cli/scenario_file.hpp"
+#include "core/api/session/scenario_file.hpp"
+
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -6,7 +8,7 @@
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 Scenario load_scenario_file(const std::string& path, const std::vector<std::string>& overrides) {
   if (is_measured_workload(path))
@@ -22,4 +24,9 @@ Scenario load_scenario_file(const std::string& path, const std::vector<std::stri
   }
 }
 
-}  // namespace rehearse::cli
+Scenario with_overrides(const Scenario& scenario, const std::vector<std::string>& overrides) {
+  const std::string folder = std::filesystem::path(scenario.origin).parent_path().generic_string();
+  return parse_scenario(resolved_json(scenario, folder), scenario.origin, overrides);
+}
+
+}  // namespace rehearse

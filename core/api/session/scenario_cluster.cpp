@@ -1,4 +1,4 @@
-#include "core/cli/scenario_cluster.hpp"
+#include "core/api/session/scenario_cluster.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -140,4 +140,4 @@ Cluster named_cluster(const Catalogue& catalogue, const std::string& what) {
   return build(catalogue, finder, spec, {}, what);
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

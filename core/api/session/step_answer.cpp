@@ -1,27 +1,11 @@
-#include "core/cli/step_answer.hpp"
+#include "core/api/session/step_answer.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "core/estimate/evaluation.hpp"
 
-namespace rehearse::cli {
-
-namespace {
-
-void refuse_breaches(const RunResult& run) {
-  if (run.breaches.empty()) return;
-  std::string list;
-  for (const Breach& b : run.breaches) list += fmt::format("\n  {}: {}", b.rule, b.detail);
-  throw Error(ErrorKind::check_failed,
-              fmt::format("the result breaks physics in {} place{} and is not shown:{}", run.breaches.size(),
-                          run.breaches.size() == 1 ? "" : "s", list),
-              run.backend, "please report it with the scenario that shows it");
-}
-
-}  // namespace
+namespace rehearse {
 
 int steps_to_play(const Session& session) { return steps_in_period(session.scenario.strategy, session.scenario.input); }
 
@@ -34,22 +18,6 @@ std::vector<GanttRow> role_rows(const Program& program) {
       rows.push_back({program.roles[role].name, static_cast<int>(at - program.role_of_rank.begin())});
   }
   return rows;
-}
-
-StepReport play_step(const Session& session, const Program& program, MemoryReport memory, const PlayRequest& request) {
-  const CostModel cost = session.cost_model();
-  auto trace = std::make_shared<Trace>(std::vector<int>(request.traced.begin(), request.traced.end()));
-  trace->streams = program.streams;
-  RunOptions options;
-  options.steps = steps_to_play(session);
-  options.fold = request.fold;
-  options.all_flows = request.all_flows;
-  options.progress = request.progress;
-  const RunResult run = backends().at(request.backend).value()->run(program, session.cluster, cost, options, *trace);
-  refuse_breaches(run);
-  StepReport report = report_of(session, program, cost, run, std::move(memory));
-  report.trace = std::move(trace);
-  return report;
 }
 
 namespace {
@@ -89,4 +57,4 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   return out;
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

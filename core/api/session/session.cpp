@@ -1,14 +1,14 @@
-#include "core/cli/session.hpp"
+#include "core/api/session/session.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/cli/run/sample_name.hpp"
-#include "core/cli/scenario_cluster.hpp"
-#include "core/cli/scenario_file.hpp"
-#include "core/cli/verbs/make_it_fit.hpp"
+#include "core/api/build_info.hpp"
+#include "core/api/session/sample_name.hpp"
+#include "core/api/session/scenario_cluster.hpp"
+#include "core/api/session/scenario_file.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
@@ -19,7 +19,7 @@
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -141,7 +141,7 @@ CostModel Session::cost_model() const {
 }
 
 ReportHead Session::head(const Program& program) const {
-  ReportHead out{program_version(), resolved_json(scenario), {}};
+  ReportHead out{rehearse_version(), resolved_json(scenario), {}};
   const std::string batch =
       fmt::format(", {} microbatch{} of {}, {}", program.microbatches, program.microbatches == 1 ? "" : "es",
                   scenario.strategy.microbatch, name_of(scenario.training.precision));
@@ -155,12 +155,14 @@ ReportHead Session::head(const Program& program) const {
   return out;
 }
 
-Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
-  return open_session(load_scenario_file(path, overrides), ranks);
+Session open_session(const std::string& path, const std::vector<std::string>& overrides,
+                     const SessionOptions& options) {
+  return open_session(load_scenario_file(path, overrides), options);
 }
 
-Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved) {
-  DataDirectory data = find_data();
+Session open_session(Scenario scenario, const SessionOptions& options) {
+  const std::optional<int>& ranks = options.ranks;
+  DataDirectory data = data_in(options.data);
   Catalogue catalogue(data.topologies());
   std::shared_ptr<const DeviceProfile> profile = profile_of(scenario);
   const bool on_profile = profile && scenario.cluster.file == profile->origin;
@@ -170,7 +172,7 @@ Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved)
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty())
     devices = read_placement(read_text(file), file, cluster);
-  if (resolved)
+  if (options.resolved)
     resolve_axes(scenario, ranks             ? *ranks
                            : devices.empty() ? cluster.device_count()
                                              : static_cast<int>(devices.size()));
@@ -182,19 +184,10 @@ Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved)
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data),    std::move(catalogue), std::move(scenario), std::move(cluster),
               std::move(devices), std::move(workload),  std::move(profile)};
-  if (StrategySettings& strategy = out.scenario.strategy; resolved && strategy.balance != Balance::none)
+  if (StrategySettings& strategy = out.scenario.strategy; options.resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance",
                            [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
   return out;
 }
 
-MemoryReport check_memory(const Session& session, const Program& program) {
-  const MemoryRule rule;
-  MemoryReport report = memory_report(program, session.cluster, rule);
-  if (!report.fits()) report.suggestion = smallest_change(session, rule);
-  return report;
-}
-
-const char* program_version() { return REHEARSE_VERSION; }
-
-}  // namespace rehearse::cli
+}  // namespace rehearse

@@ -1,0 +1,23 @@
+#include "core/api/memory.hpp"
+
+#include "core/api/session/make_it_fit.hpp"
+#include "core/api/session/session.hpp"
+
+namespace rehearse {
+
+MemoryAnswer memory(const Session& session, const Program& program, bool suggest) {
+  const MemoryRule rule;
+  MemoryAnswer answer{session.head(program), memory_report(program, session.cluster, rule)};
+  if (suggest && !answer.fits()) answer.memory.suggestion = smallest_change(session, rule);
+  return answer;
+}
+
+MemoryAnswer memory(const Scenario& scenario, const MemoryOptions& options) {
+  const Session session = open_session(scenario, {.data = options.data});
+  return memory(session, session.lowered(), options.suggest);
+}
+
+Document to_document(const MemoryAnswer& answer) { return memory_document(answer.head, answer.memory); }
+std::string to_json(const MemoryAnswer& answer) { return to_document(answer).json; }
+
+}  // namespace rehearse

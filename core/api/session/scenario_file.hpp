@@ -1,0 +1,18 @@
+#pragma once
+// Scenarios as people give them: a file, or a clear word about the other kinds of files that are taken for one; a
+// struct, with overrides.
+
+#include <string>
+#include <vector>
+
+#include "core/config/scenario.hpp"
+
+namespace rehearse {
+
+/// load_scenario(), but a traced job and a profiler's trace are refused (usage) with the verb that takes them.
+[[nodiscard]] Scenario load_scenario_file(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// `scenario` with `overrides` ("strategy.tp=8"), each checked as load_scenario() does. Throws Error (usage).
+[[nodiscard]] Scenario with_overrides(const Scenario& scenario, const std::vector<std::string>& overrides);
+
+}  // namespace rehearse

@@ -1,0 +1,117 @@
+// Estimate, simulate and memory through the facade.
+
+#include "core/api/session/session.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/api/support.hpp"
+
+using namespace rehearse;
+using testing::toy;
+using testing::toys;
+
+namespace {
+
+SimulateOptions on_toys(std::vector<std::string> what_if = {}) {
+  SimulateOptions out;
+  out.data = toys();
+  out.backend = "analytic";
+  out.what_if = std::move(what_if);
+  return out;
+}
+
+/// The shipped model on toy machines of one small GPU each: too large for them.
+Scenario too_large() { return toy("llama3_8b", {"strategy.tp=1", "strategy.recompute=none", "strategy.zero_stage=0"}); }
+
+template <class Do>
+Error error_of(Do action) {
+  try {
+    (void)action();
+  } catch (const Error& e) {
+    return e;
+  }
+  FAIL("nothing was thrown");
+  return {ErrorKind::usage, ""};
+}
+
+}  // namespace
+
+TEST_CASE("a file, its text and a changed struct are one scenario", "[api]") {
+  const Scenario file = toy("pipeline_1f1b", {"training.global_batch=32"});
+  Scenario changed = toy("pipeline_1f1b");
+  changed.training.global_batch = 32;
+  const Scenario overridden = with_overrides(toy("pipeline_1f1b"), {"training.global_batch=32"});
+  const Scenario text = parse_scenario(resolved_json(changed), "made up");
+  CHECK(overridden == file);
+  const std::string answer = to_json(estimate(file, {.data = toys()}));
+  for (const Scenario& other : {changed, overridden, text}) CHECK(to_json(estimate(other, {.data = toys()})) == answer);
+}
+
+TEST_CASE("a session gives what its scenario gives", "[api]") {
+  const Scenario scenario = toy("pipeline_1f1b");
+  const Session session = open_session(scenario, {.data = toys()});
+  const Program program = session.lowered();
+  CHECK(to_json(simulate(session, program, on_toys())) == to_json(simulate(scenario, on_toys())));
+  CHECK(to_json(estimate(session, program)) == to_json(estimate(scenario, {.data = toys()})));
+  CHECK(to_json(memory(session, program)) == to_json(memory(scenario, {.data = toys()})));
+}
+
+TEST_CASE("the closed form and the player agree without contention", "[api]") {
+  const Scenario scenario = toy("pipeline_1f1b");
+  const StepReport played = simulate(scenario, on_toys());
+  const StepReport closed = estimate(scenario, {.data = toys()});
+  REQUIRE(played.memory.fits());
+  CHECK(closed.metrics.step_time / played.metrics.step_time == Approx(1).epsilon(0.02));
+  CHECK(played.metrics.mfu * (played.metrics.step_time / closed.metrics.step_time) == Approx(closed.metrics.mfu));
+}
+
+TEST_CASE("the default back end is the most exact one that is linked", "[api]") {
+  const std::vector<std::string> known = backends().names();
+  const bool simgrid = std::find(known.begin(), known.end(), "simgrid") != known.end();
+  CHECK(default_backend() == (simgrid ? "simgrid" : "analytic"));
+  SimulateOptions options = on_toys();
+  options.backend.clear();
+  CHECK(simulate(toy("pipeline_1f1b"), options).backend == default_backend());
+  options.backend = "abacus";
+  const Error unknown = error_of([&] { return simulate(toy("pipeline_1f1b"), options); });
+  CHECK(unknown.kind == ErrorKind::usage);
+  CHECK(unknown.where == "backend");
+}
+
+TEST_CASE("a straggler slows a step by no more than its own factor", "[api]") {
+  const Scenario scenario = toy("pipeline_1f1b");
+  const Seconds even = simulate(scenario, on_toys()).metrics.step_time;
+  const StepReport slow = simulate(scenario, on_toys({"straggler=0:1.5"}));
+  CHECK(slow.metrics.step_time > even);
+  CHECK(slow.metrics.step_time <= even * 1.5 * (1 + 1e-9));
+  CHECK(slow.folding.find("what if kernels of rank 0") != std::string::npos);
+  const Error unknown = error_of([&] { return simulate(scenario, on_toys({"straggler=12345:2"})); });
+  CHECK(unknown.kind == ErrorKind::usage);
+  CHECK(unknown.where == "straggler=12345:2");
+}
+
+TEST_CASE("a trace holds the ranks that were asked for", "[api]") {
+  SimulateOptions options = on_toys();
+  options.fold = false;
+  options.pictured = 0;
+  CHECK(simulate(toy("pipeline_1f1b"), options).trace->spans.empty());
+  options.traced = {1};
+  const StepReport one = simulate(toy("pipeline_1f1b"), options);
+  REQUIRE_FALSE(one.trace->spans.empty());
+  for (const Span& span : one.trace->spans) CHECK(span.rank == 1);
+}
+
+TEST_CASE("what does not fit has no times, and the suggestion makes it fit", "[api]") {
+  const MemoryAnswer answer = memory(too_large(), {.data = toys()});
+  REQUIRE_FALSE(answer.fits());
+  REQUIRE(answer.memory.suggestion.has_value());
+  CHECK(memory(with_overrides(too_large(), answer.memory.suggestion->changes), {.data = toys()}).fits());
+  CHECK_FALSE(memory(too_large(), {.data = toys(), .suggest = false}).memory.suggestion.has_value());
+  for (const StepReport& step : {estimate(too_large(), {.data = toys()}), simulate(too_large(), on_toys())}) {
+    CHECK_FALSE(step.memory.fits());
+    CHECK(step.metrics.step_time == Seconds{0});
+    CHECK(step.trace == nullptr);
+    CHECK(to_json(step) == to_json(answer));
+  }
+  SimulateOptions anyway = on_toys();
+  anyway.play_anyway = true;
+  CHECK(simulate(too_large(), anyway).metrics.step_time > Seconds{0});
+}
