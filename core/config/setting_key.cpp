@@ -19,7 +19,7 @@ const Registry<DeclaredKey>::Entry* find_declared_key(std::string_view key) {
 
 std::string text_of(const SettingValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:g}", *number);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
   return std::get<bool>(value) ? "true" : "false";
 }
