@@ -12,11 +12,11 @@
 #include "core/collective/all_to_all.hpp"
 
 #include "core/base/error.hpp"
+#include "core/collective/algorithm.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/collective/nccl/nccl_search.hpp"
 #include "core/collective/point_to_point.hpp"
 #include "core/collective/prepared_group.hpp"
-#include "core/collective/torus_rings.hpp"
 #include "core/collective/traffic.hpp"
 
 namespace rehearse {
@@ -81,6 +81,13 @@ CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measu
   // Where the floor or the latency hides some of the streaming, the wires still need streaming time.
   out.latency = min(time(Seconds{}), time(streaming) - streaming);
   return timed(out, call.bytes, time(streaming));
+}
+
+const std::string& registered_name(const CollectiveAlgorithm& own) {
+  static const std::string none;
+  for (const auto& entry : collective_algorithms().entries())
+    if (entry.value.get() == &own) return entry.name;
+  return none;
 }
 
 /// Least time in which any algorithm's bytes leave the nodes and GPUs.
@@ -153,8 +160,13 @@ struct CollectiveModel::Impl {
   mutable std::vector<Likeness> kinds;  // By likeness.
   nccl::NodeRings node_rings;
 
+  const CollectiveAlgorithm* asked;  // By name; null: NCCL's, or whatever runs by itself.
+
   Impl(const Cluster& c, Options o)
-      : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {
+      : cluster(c),
+        options(std::move(o)),
+        filter(nccl::Filter::parse(find_algorithm(options.algorithm) ? "" : options.algorithm, options.protocol)),
+        asked(find_algorithm(options.algorithm)) {
     if (options.min_channels < 0 || options.min_channels > 64)
       throw Error(ErrorKind::usage, fmt::format("{} channels", options.min_channels), "collective channels",
                   "0 to 64; 0 leaves them to NCCL");
@@ -185,8 +197,7 @@ struct CollectiveModel::Impl {
     check(call);
     const std::scoped_lock lock(mutex);
     if (group.size() == 1 || call.bytes.value() == 0) return nothing();
-    if (const auto box = is_point_to_point(call.op) ? std::nullopt : torus_box(cluster, group))
-      return on_torus(*box, call, group);
+    if (const CollectiveAlgorithm* own = without_nccl(call.op, group)) return by_itself(*own, call, group);
     const PreparedGroup& g = group_of(group);
     const Call key{call.op, call.bytes.value(), &g, call.options};
     if (const auto at = choices.find(key); at != choices.end()) return at->second;
@@ -210,14 +221,29 @@ struct CollectiveModel::Impl {
     return tuned(g, call, options.measured_latency, wire_time);
   }
 
-  /// The user's measured time, where there is one, or the rings'.
-  [[nodiscard]] CollectiveChoice on_torus(const TorusBox& box, const CallShape& call,
-                                          std::span<const DeviceId> group) const {
-    CollectiveChoice c = torus_choice(box, call.op, call.bytes);
+  [[nodiscard]] const CollectiveAlgorithm* without_nccl(CollectiveOp op, std::span<const DeviceId> group) const {
+    if (is_point_to_point(op) || group.size() < 2) return nullptr;
+    if (asked != nullptr) {
+      if (asked->runs(cluster, op, group)) return asked;
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} does not run {} over {} ranks here", options.algorithm, name_of(op), group.size()),
+                  "collective algorithm", "leave the choice open, or see 'rehearse list algorithms'");
+    }
+    for (const auto& entry : collective_algorithms().entries())
+      if (entry.value != nullptr && entry.value->by_default() && entry.value->runs(cluster, op, group))
+        return entry.value.get();
+    return nullptr;
+  }
+
+  /// The price of an algorithm that is not NCCL's, or the user's measured time.
+  [[nodiscard]] CollectiveChoice by_itself(const CollectiveAlgorithm& own, const CallShape& call,
+                                           std::span<const DeviceId> group) const {
+    CollectiveChoice c = own.price(cluster, call.op, call.bytes, group);
+    c.algorithm = registered_name(own);
     if (options.table == nullptr) return c;
     const int ranks = static_cast<int>(group.size());
     const auto time = options.table->time(call.op, ranks, ranks, call.bytes,
-                                          [&](Bytes bytes) { return torus_choice(box, call.op, bytes).time; });
+                                          [&](Bytes bytes) { return own.price(cluster, call.op, bytes, group).time; });
     if (!time) return c;
     const Seconds streaming = c.time - c.latency;
     if (*time < streaming * (1 - 1e-9)) throw faster_than_wires(call, group.size(), *time, streaming);
@@ -262,7 +288,7 @@ struct CollectiveModel::Impl {
 
   [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
                                              std::string_view algorithm) const {
-    if (algorithm == "Torus") return torus_edges(*torus_box(cluster, group), op, bytes);
+    if (const CollectiveAlgorithm* own = find_algorithm(algorithm)) return own->edges(cluster, op, bytes, group);
     const GroupLayout layout = layout_of(cluster, group);
     const auto orders = [&](const GroupLayout::Node& n) {
       std::vector<int> local;
@@ -324,6 +350,10 @@ CollectiveChoice CollectiveModel::send(Bytes bytes, DeviceId src, DeviceId dst) 
   if (src == dst) return nothing();
   const DeviceId pair[]{src, dst};
   return choose(CollectiveOp::send_recv, bytes, pair);
+}
+
+const CollectiveAlgorithm* CollectiveModel::without_nccl(CollectiveOp op, std::span<const DeviceId> group) const {
+  return impl_->without_nccl(op, group);
 }
 
 int CollectiveModel::likeness(std::span<const DeviceId> group) const { return impl_->likeness(group); }

@@ -67,12 +67,16 @@ struct FluidPlan {
   Seconds latency;
 };
 
+class CollectiveAlgorithm;  // algorithm.hpp
+
 /// Prices and plans collectives on one cluster. Results are cached per (operation, group shape, size).
 class CollectiveModel {
  public:
   struct Options {
-    std::string algorithm;  ///< As NCCL_ALGO: forces one; empty lets the model choose.
-    std::string protocol;   ///< As NCCL_PROTO.
+    /// As NCCL_ALGO: forces one; empty lets the model choose. The name of an algorithm that is not NCCL's
+    /// (collective_algorithms()) has every call run by it, and refuses what it cannot run.
+    std::string algorithm;
+    std::string protocol;  ///< As NCCL_PROTO.
     /// Use latencies measured inside training steps and benchmarks (launch skew included) in place of NCCL's own tuning
     /// constants, which choose but do not predict small messages. The choice itself is always NCCL's.
     bool measured_latency = true;
@@ -101,6 +105,8 @@ class CollectiveModel {
                                const CallOptions& call = {}) const;
   /// One message between two devices.
   [[nodiscard]] CollectiveChoice send(Bytes bytes, DeviceId src, DeviceId dst) const;
+  /// The algorithm that is not NCCL's by which such calls run; null where NCCL chooses.
+  [[nodiscard]] const CollectiveAlgorithm* without_nccl(CollectiveOp op, std::span<const DeviceId> group) const;
   /// A number that two groups share only where every call costs both the same: NCCL finds as much in either, and their
   /// wires are as fast. GPUs with NICs of their own behind a switch are alike; where calls are priced link by link,
   /// only groups of the same GPUs of their nodes.

@@ -4,6 +4,9 @@
 #include <functional>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "core/collective/algorithm.hpp"
 #include "core/collective/traffic.hpp"
 
 namespace rehearse {
@@ -134,5 +137,39 @@ std::vector<FluidEdge> torus_edges(const TorusBox& box, CollectiveOp op, Bytes b
   });
   return traffic::merged(std::move(out));
 }
+
+namespace {
+
+class TorusRings final : public CollectiveAlgorithm {
+ public:
+  bool runs(const Cluster& cluster, CollectiveOp, std::span<const DeviceId> group) const override {
+    return torus_box(cluster, group).has_value();
+  }
+  bool by_default() const override { return true; }
+  CollectiveChoice price(const Cluster& cluster, CollectiveOp op, Bytes bytes,
+                         std::span<const DeviceId> group) const override {
+    return torus_choice(*torus_box(cluster, group), op, bytes);
+  }
+  std::vector<FluidEdge> edges(const Cluster& cluster, CollectiveOp op, Bytes bytes,
+                               std::span<const DeviceId> group) const override {
+    return torus_edges(*torus_box(cluster, group), op, bytes);
+  }
+  std::vector<std::string> sources(const Cluster& cluster) const override {
+    std::vector<std::string> out{
+        "No NCCL: chips reduce along the rings of their torus, both ways round (Jain and Sabharwal 2010), at the rate "
+        "of its links."};
+    for (const Source& s : cluster.network().sources)
+      out.push_back(fmt::format("{}, {}: {}.", s.key, name_of(s.evidence), s.text));
+    return out;
+  }
+};
+
+[[maybe_unused]] const bool registered_torus_rings =
+    collective_algorithms().add({"Torus",
+                                 "no NCCL: chips reduce along the rings of their torus, both ways round",
+                                 {},
+                                 std::make_shared<TorusRings>()});
+
+}  // namespace
 
 }  // namespace rehearse

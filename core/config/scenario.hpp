@@ -1,6 +1,6 @@
 #pragma once
 // A scenario: which model, on which cluster, trained how, split how. The file format is `rehearse/scenario/v1`; its
-// keys, their types, ranges, defaults and help are one table (schema.cpp), from which parsing, unknown-key checks,
+// keys, their types, ranges, defaults and help are one table (schema/), from which parsing, unknown-key checks,
 // `explain`, `list`, the JSON Schema and the resolved form are all derived.
 //
 //   Scenario s = load_scenario("scenarios/gpt3.json", {"strategy.tp=8", "cluster.nodes=16"});

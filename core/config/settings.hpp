@@ -1,6 +1,7 @@
 #pragma once
 // The settings of a scenario after parsing and validation: what lower() and the cost model read. The schema
-// (names, types, ranges, defaults, help) is one table in schema.cpp; these structs hold its values.
+// (names, types, ranges, defaults, help) is one table in schema/; these structs hold its values. A key that one file
+// alone reads is declared there instead: setting_key.hpp.
 
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/config/setting_key.hpp"
 
 namespace rehearse {
 
@@ -291,6 +293,7 @@ struct TrainingSettings {
   AdafactorSettings adafactor;
   DiscriminatorSettings discriminator;
   LoraSettings lora;
+  DeclaredSettings declared;  ///< Keys that other files declare.
 
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -377,6 +380,7 @@ struct StrategySettings {
   Offload offload = Offload::none;
   /// Layers of a chunk, from its first, whose activations go to host memory; 0: all but its last.
   int offload_layers = 0;
+  DeclaredSettings declared;  ///< Keys that other files declare.
 
   bool operator==(const StrategySettings&) const = default;
 };
@@ -388,6 +392,7 @@ struct InputSettings {
   double decode_per_core = 0;      ///< Samples per second that one core decodes; 0: nothing to decode.
   int workers = 4;                 ///< Loader processes, a core each, per GPU.
   bool gpudirect_storage = false;  ///< Storage writes to GPU memory, past the CPU.
+  DeclaredSettings declared;       ///< Keys that other files declare.
 
   bool operator==(const InputSettings&) const = default;
 };
@@ -422,6 +427,7 @@ struct KernelSettings {
   bool samples_first = false;
   /// Products that read the same tokens gather them one by one, and reduce their gradients one by one.
   bool gather_per_product = false;
+  DeclaredSettings declared;  ///< Keys that other files declare.
 
   bool operator==(const KernelSettings&) const = default;
 };

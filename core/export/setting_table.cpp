@@ -84,6 +84,21 @@ const Json* find(const Json& document, const std::string& key) {
   return at;
 }
 
+std::string folded(const std::string& text) {
+  std::string out;
+  for (const unsigned char c : text) out += static_cast<char>(std::tolower(c));
+  return out;
+}
+
+/// What a key says of itself (setting_key.hpp); a target is meant by the beginning of its name, "megatron".
+std::optional<Flag> declared_flag(const std::string& key, const Json& value, const std::string& target) {
+  const auto* entry = find_declared_key(key);
+  if (entry == nullptr) return std::nullopt;
+  for (const auto& [name, flag] : entry->value.options.flags)
+    if (folded(target).starts_with(folded(name))) return Flag{flag, value == true ? Json() : value};
+  return std::nullopt;
+}
+
 void merge(std::vector<ExportedSetting>& to, const std::string& key, const Json& value, const Flags& flags) {
   for (const Flag& f : flags)
     to.push_back({key, plain(value), f.name, f.value.is_null() ? std::string() : plain(f.value)});
@@ -124,6 +139,11 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
           out.settings.push_back({help.key, plain(*value), "", rule->shown});
         continue;
       }
+    }
+    if (const auto flag = declared_flag(help.key, *value, target); flag && !silent) {
+      out.flags.push_back(*flag);
+      merge(out.settings, help.key, *value, {*flag});
+      continue;
     }
     if (value->is_object()) continue;                                     // Its members are keys of their own.
     if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.

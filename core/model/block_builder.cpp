@@ -154,11 +154,13 @@ int BlockBuilder::gelu(const std::string& name, int x, bool tanh_approximation) 
   return y;
 }
 
-int BlockBuilder::squared_relu(const std::string& name, int x) {
+int BlockBuilder::unary(OpKind kind, const std::string& name, int x) {
   const int y = like(name, x);
-  op(OpKind::squared_relu, name, {x}, {y});
+  op(kind, name, {x}, {y});
   return y;
 }
+
+int BlockBuilder::squared_relu(const std::string& name, int x) { return unary(OpKind::squared_relu, name, x); }
 
 int BlockBuilder::silu_mul(const std::string& name, int gate, int up) {
   const int y = like(name, gate);

@@ -68,6 +68,8 @@ class BlockBuilder {
   int attention(const std::string& name, int q, int k, int v, double p, const AttentionSpan& span = {});
   int gelu(const std::string& name, int x, bool tanh_approximation);
   int squared_relu(const std::string& name, int x);
+  /// An operator of one tensor, whose result is like it: one that a file adds (add_operator).
+  int unary(OpKind kind, const std::string& name, int x);
   int silu_mul(const std::string& name, int gate, int up);
   int add(const std::string& name, int residual, int x);
   /// Weights [b,s,k] of the experts that `routing` chooses for each token of `x`.

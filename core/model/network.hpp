@@ -48,7 +48,7 @@ using Shape = std::vector<Dim>;
 /// Elements of a tensor of this shape for `b` sequences of `s` tokens; a routed dimension counts b * s * size.
 [[nodiscard]] std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s);
 
-/// Operators. A new kind is one entry in the op table (op_table.cpp): FLOPs, traffic, arity, summary.
+/// Operators whose kind other code names. Any other has a kind of its own all the same: add_operator (op_table.hpp).
 enum class OpKind {
   embedding,           ///< tokens [b,s], table [V,h] -> [b,s,h]
   position_embedding,  ///< x [b,s,h], table [s_max,h] -> x + table[position]

@@ -79,7 +79,8 @@ class BlockCheck {
       if (made_[at]) fail(op.name, fmt::format("'{}' is made twice", block_.tensors[at].name));
       made_[at] = true;
     }
-    check_shapes(op);
+    if (info.wrong == nullptr) return check_shapes(op);
+    if (const std::string what = info.wrong(block_, op); !what.empty()) fail(op.name, what);
   }
 
   const TensorSpec& in(const OpSpec& op, std::size_t i) const { return block_.tensors[op.inputs[i]]; }

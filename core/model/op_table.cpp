@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <vector>
 
 namespace rehearse {
 namespace {
@@ -122,10 +124,25 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "op_info() indexes the table by OpKind");
 
+std::vector<OpInfo>& every_operator() {
+  static std::vector<OpInfo> table(kTable.begin(), kTable.end());
+  return table;
+}
+
 }  // namespace
 
-std::span<const OpInfo> op_table() { return kTable; }
-const OpInfo& op_info(OpKind kind) { return kTable.at(static_cast<std::size_t>(kind)); }
+OpKind add_operator(OpInfo info) {
+  std::vector<OpInfo>& table = every_operator();
+  for (const OpInfo& other : table)
+    if (other.name == info.name) throw std::logic_error("operator added twice: " + std::string(info.name));
+  info.kind = static_cast<OpKind>(table.size());
+  if (info.traffic == nullptr) info.traffic = every_operand_once;
+  table.push_back(info);
+  return info.kind;
+}
+
+std::span<const OpInfo> op_table() { return every_operator(); }
+const OpInfo& op_info(OpKind kind) { return every_operator().at(static_cast<std::size_t>(kind)); }
 std::string_view name_of(OpKind kind) { return op_info(kind).name; }
 
 Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {

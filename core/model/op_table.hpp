@@ -1,10 +1,12 @@
 #pragma once
-// What is known of each operator from its definition alone. One entry per OpKind, in op_table.cpp; `list`, the
-// operator report, the network check and the cost model read it. How an operator shards and what its backward
+// What is known of each operator from its definition alone. One entry per OpKind: those of OpKind itself in
+// op_table.cpp, any other in a file of its own (add_operator). `list`, the operator report, the network check and the
+// cost model read it. How an operator shards and what its backward
 // is belong to the strategies.
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/model/network.hpp"
@@ -31,9 +33,16 @@ struct OpInfo {
   /// FLOPs of its matrix products and convolutions; null for an operator that has none.
   Flops (*matmul_flops)(const BlockSpec&, const OpSpec&, std::int64_t b, std::int64_t s, bool causal_half);
   ElementTraffic (*traffic)(const BlockSpec&, const OpSpec&, std::int64_t b, std::int64_t s);
+  /// Added operators: what is wrong with an op's shapes, or empty. Null: inputs and output are alike.
+  std::string (*wrong)(const BlockSpec&, const OpSpec&) = nullptr;
 };
 
-/// In the order of OpKind.
+/// An operator that OpKind does not list: its entry, whose `kind` is set and returned, and whose `traffic` may be null
+/// (every operand once). Call it once, while the program starts. How it is lowered is entered by its name
+/// (lower_operators), and so are its kernels.
+[[nodiscard]] OpKind add_operator(OpInfo info);
+
+/// In the order of OpKind, then those added.
 [[nodiscard]] std::span<const OpInfo> op_table();
 [[nodiscard]] const OpInfo& op_info(OpKind kind);
 

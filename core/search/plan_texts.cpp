@@ -1,3 +1,5 @@
+#include <functional>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -32,31 +34,53 @@ bool usual_order(const StrategySettings& s) {
   return large_axes(s) == large_axes(usual);
 }
 
+using Declared = Registry<DeclaredKey>::Entry;
+
+/// Visits the searched keys that other files declare, with their names inside `strategy`.
+void for_searched(const std::function<void(const Declared&, const std::string&)>& visit) {
+  for (const Declared& entry : declared_keys().entries())
+    if (entry.name.starts_with(kSearchedGroup) && !entry.value.options.searched.empty())
+      visit(entry, entry.name.substr(kSearchedGroup.size()));
+}
+
+const SettingValue& value_of(const Declared& entry, const StrategySettings& s) {
+  const SettingValue* own = s.declared.find(entry.name);
+  return own == nullptr ? entry.value.fallback : *own;
+}
+
+/// "eager" where that is true, else "eager=8".
+std::string label_of(const std::string& key, const SettingValue& value) {
+  const std::string name = key.substr(kSearchedGroup.size());
+  return value == SettingValue(true) ? name : name + "=" + text_of(value);
+}
+
 }  // namespace
 
 std::vector<std::string> searched_keys() {
-  return {"dp",
-          "tp",
-          "pp",
-          "cp",
-          "ep",
-          "etp",
-          "tile_h",
-          "tile_w",
-          "dp_shard",
-          "dp_replicate",
-          "microbatch",
-          "schedule",
-          "virtual_stages",
-          "uneven_layers",
-          "sequence_parallel",
-          "recompute",
-          "zero_stage",
-          "fsdp.enabled",
-          "overlap.param_gather",
-          "offload",
-          "context",
-          "placement"};
+  std::vector<std::string> out{"dp",
+                               "tp",
+                               "pp",
+                               "cp",
+                               "ep",
+                               "etp",
+                               "tile_h",
+                               "tile_w",
+                               "dp_shard",
+                               "dp_replicate",
+                               "microbatch",
+                               "schedule",
+                               "virtual_stages",
+                               "uneven_layers",
+                               "sequence_parallel",
+                               "recompute",
+                               "zero_stage",
+                               "fsdp.enabled",
+                               "overlap.param_gather",
+                               "offload",
+                               "context",
+                               "placement"};
+  for_searched([&](const Declared&, const std::string& key) { out.push_back(key); });
+  return out;
 }
 
 SettingTexts setting_texts(const StrategySettings& s) {
@@ -90,6 +114,8 @@ SettingTexts setting_texts(const StrategySettings& s) {
     if (s.ep > 1 && std::find(order.begin(), order.end(), "ep") == order.end()) order.emplace_back("ep");
     out.emplace_back("placement", fmt::format("{}", fmt::join(order, ",")));
   }
+  for_searched(
+      [&](const Declared& entry, const std::string& key) { add(true, key.c_str(), text_of(value_of(entry, s))); });
   return out;
 }
 
@@ -122,6 +148,8 @@ std::string plan_label(const StrategySettings& s) {
   add(s.fsdp.enabled && s.dp_replicate > 1, fmt::format("hsdp={}x{}", s.dp_replicate, s.dp_shard));
   add(s.offload != Offload::none, fmt::format("offload={}", name_of(s.offload)));
   add(true, fmt::format("recompute={}", name_of(s.recompute)));
+  for (const auto& entry : declared_keys().entries())
+    if (const SettingValue* own = s.declared.find(entry.name)) add(true, label_of(entry.name, *own));
   add(!usual_order(s), fmt::format("order={}", fmt::join(large_axes(s), ",")));
   return out;
 }

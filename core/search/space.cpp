@@ -36,6 +36,25 @@ std::optional<std::string> refused(const Workload& workload, const StrategySetti
 
 bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
+/// All values of the searched keys that other files declare and nobody fixed, those of `own` first.
+std::vector<DeclaredSettings> declared_choices(const DeclaredSettings& own, const std::set<std::string>& fixed) {
+  std::vector<DeclaredSettings> out{own};
+  for (const auto& entry : declared_keys().entries()) {
+    const bool searched = entry.name.starts_with(kSearchedGroup) && !entry.value.options.searched.empty();
+    if (!searched || fixed.contains(entry.name.substr(kSearchedGroup.size()))) continue;
+    const std::vector<DeclaredSettings> before = out;
+    for (const SettingValue& value : entry.value.options.searched)
+      for (DeclaredSettings choice : before) {
+        choice.set(entry.name, value);
+        if (std::find(out.begin(), out.end(), choice) == out.end()) out.push_back(std::move(choice));
+      }
+  }
+  if (out.size() > kMostDeclared)
+    throw Error(ErrorKind::usage, "more combinations of settings than a search tries", "strategy",
+                "fix some of them with --fix");
+  return out;
+}
+
 }  // namespace
 
 Space::Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed)
@@ -43,6 +62,7 @@ Space::Space(const Workload& workload, const StrategySettings& own, int devices,
   own_.layers_per_stage.clear();
   own_.batch_per_replica.clear();
   if (!fixed_.contains("data_parallel")) own_.data_parallel = DataParallelism::replicas;
+  declared_ = declared_choices(own_.declared, fixed_);
   meshes_ = meshes(devices);
   for (std::uint32_t m = 0; m < meshes_.size(); ++m) add_mesh(m);
   if (plans_.empty())
@@ -185,31 +205,39 @@ void Space::add_mesh(std::uint32_t index) {
   int large = 0;
   for (const int size : {mesh.dp, mesh.tp, mesh.pp, mesh.cp, mesh.tile_h, mesh.tile_w}) large += size > 1;
   for (int i = 2; i <= large && !fixed("placement"); ++i) orders *= i;
-  combinations_ += static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() *
-                                       offload.size() * context.size() * sequence_parallel(mesh).size()) *
-                   orders;
-  for (const bool sequence : sequence_parallel(mesh))
-    for (const std::uint8_t exchange : context) {
+  combinations_ +=
+      static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() * offload.size() *
+                          context.size() * sequence_parallel(mesh).size() * declared_.size()) *
+      orders;
+  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared)
+    for (const bool sequence : sequence_parallel(mesh)) {
       plan.sequence_parallel = sequence;
-      plan.context = exchange;
-      for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding)
-        for (const std::uint8_t moved : offload) {
-          plan.offload = moved;
-          int checked = -1;
-          bool may = false;
-          for (plan.pipeline = 0; plan.pipeline < lists.pipelines.size(); ++plan.pipeline) {
-            plan.recompute = recompute.front();
-            const Pipeline& pipeline = lists.pipelines[plan.pipeline];
-            const int kind = (pipeline.schedule << 1) | (pipeline.chunks > 1);
-            if (kind != checked) may = legal(plan);
-            checked = kind;
-            if (!may) continue;
-            for (const std::uint8_t again : recompute) {
-              plan.recompute = again;
-              plans_.push_back(plan);
-            }
-          }
+      for (const std::uint8_t exchange : context) {
+        plan.context = exchange;
+        add_plans(plan, lists, recompute, offload);
+      }
+    }
+}
+
+void Space::add_plans(Plan plan, const Lists& lists, const std::vector<std::uint8_t>& recompute,
+                      const std::vector<std::uint8_t>& offload) {
+  for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding)
+    for (const std::uint8_t moved : offload) {
+      plan.offload = moved;
+      int checked = -1;
+      bool may = false;
+      for (plan.pipeline = 0; plan.pipeline < lists.pipelines.size(); ++plan.pipeline) {
+        plan.recompute = recompute.front();
+        const Pipeline& pipeline = lists.pipelines[plan.pipeline];
+        const int kind = (pipeline.schedule << 1) | (pipeline.chunks > 1);
+        if (kind != checked) may = legal(plan);
+        checked = kind;
+        if (!may) continue;
+        for (const std::uint8_t again : recompute) {
+          plan.recompute = again;
+          plans_.push_back(plan);
         }
+      }
     }
 }
 
@@ -234,6 +262,7 @@ StrategySettings Space::settings(const Plan& plan) const {
   s.offload = static_cast<Offload>(plan.offload);
   s.context = static_cast<ContextExchange>(plan.context);
   s.sequence_parallel = plan.sequence_parallel;
+  s.declared = declared_[plan.declared];
   s.scatter_gather = own_.scatter_gather && mesh.tp > 1 && mesh.pp > 1;
   s.deferred_head_gradients = 0;  // Bounds take the last stage to drain after its own work.
   s.overlap.tp = own_.overlap.tp && mesh.tp > 1 && plan.sequence_parallel;
@@ -258,7 +287,7 @@ std::optional<std::uint32_t> Space::find(const StrategySettings& s) const {
            plan.offload == static_cast<std::uint8_t>(s.offload) &&
            plan.recompute == static_cast<std::uint8_t>(s.recompute) &&
            (s.cp == 1 || plan.context == static_cast<std::uint8_t>(s.context)) &&
-           (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel);
+           (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel) && declared_[plan.declared] == s.declared;
   };
   const auto at = std::find_if(plans_.begin(), plans_.end(), same);
   return at == plans_.end() ? std::nullopt : std::optional(static_cast<std::uint32_t>(at - plans_.begin()));
@@ -278,7 +307,8 @@ int Space::distance(const Plan& a, const Plan& b) const {
   return (m == n ? 0 : 1) + (staged && (p.schedule != q.schedule || p.chunks != q.chunks) ? 1 : 0) +
          (p.microbatch == q.microbatch ? 0 : 1) + (shards_differ ? 1 : 0) + (a.offload == b.offload ? 0 : 1) +
          (a.recompute == b.recompute ? 0 : 1) + (m.cp > 1 && n.cp > 1 && a.context != b.context ? 1 : 0) +
-         (m.tp > 1 && n.tp > 1 && a.sequence_parallel != b.sequence_parallel ? 1 : 0);
+         (m.tp > 1 && n.tp > 1 && a.sequence_parallel != b.sequence_parallel ? 1 : 0) +
+         (a.declared == b.declared ? 0 : 1);
 }
 
 std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const {

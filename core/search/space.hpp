@@ -20,6 +20,8 @@ namespace rehearse {
 /// Settings with names and texts, as scenario files have them: {"tp", "8"}, {"fsdp.enabled", "true"}.
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 
+/// The group of the keys that are searched.
+inline constexpr std::string_view kSearchedGroup = "strategy.";
 /// Keys of `strategy` that are searched, without their group. Any other key is the scenario's.
 [[nodiscard]] std::vector<std::string> searched_keys();
 
@@ -31,6 +33,7 @@ class Space {
     std::uint16_t pipeline = 0;  ///< Of the mesh.
     std::uint8_t sharding = 0;   ///< Of the mesh.
     std::uint8_t offload = 0, recompute = 0, context = 0;
+    std::uint8_t declared = 0;  ///< Values of searched keys that other files declare (setting_key.hpp).
     bool sequence_parallel = false;
     bool operator==(const Plan&) const = default;
   };
@@ -41,7 +44,8 @@ class Space {
   Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed);
 
   /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x
-  /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x orders of axes.
+  /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x declared keys x orders of
+  /// axes.
   [[nodiscard]] double combinations() const { return combinations_; }
   /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, narrow ones first, each once, each
   /// in one placement.
@@ -92,12 +96,16 @@ class Space {
   [[nodiscard]] std::vector<std::uint8_t> contexts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<bool> sequence_parallel(const Mesh& mesh) const;
   void add_mesh(std::uint32_t index);
+  /// Those that differ from `plan` in what is sharded, offloaded, recomputed and in the pipeline.
+  void add_plans(Plan plan, const Lists& lists, const std::vector<std::uint8_t>& recompute,
+                 const std::vector<std::uint8_t>& offload);
   [[nodiscard]] bool legal(const Plan& plan);
 
   const Workload& workload_;
   StrategySettings own_;
   std::set<std::string> fixed_;
   std::vector<std::string> schedule_names_;
+  std::vector<DeclaredSettings> declared_;  ///< Combinations of the searched keys that other files declare.
   std::vector<Mesh> meshes_;
   std::vector<Lists> lists_;  ///< By mesh.
   std::vector<Plan> plans_;
@@ -105,12 +113,14 @@ class Space {
   std::string refusal_;  ///< The last one, for a space that is empty.
 };
 
-/// A number that no two plans of a space share.
+/// Most combinations of values of declared keys that one search tries.
+inline constexpr std::size_t kMostDeclared = 32;
+
+/// A number that no two plans of a space share: 28 bits for its mesh, which no space fills.
 [[nodiscard]] constexpr std::uint64_t plan_number(const Space::Plan& p) {
-  return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 |
-           p.context)
-          << 1) |
-         std::uint64_t{p.sequence_parallel};
+  const std::uint64_t kept = (((std::uint64_t{p.declared} << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1 |
+                             std::uint64_t{p.sequence_parallel};
+  return ((std::uint64_t{p.mesh} << 16 | p.pipeline) << 8 | p.sharding) << 12 | kept;
 }
 
 /// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule

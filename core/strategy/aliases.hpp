@@ -1,5 +1,6 @@
 #pragma once
-// The names that frameworks give to strategies, and the settings that mean the same here.
+// The names that frameworks give to strategies, and the settings that mean the same here. Each
+// strategy enters them in its own file.
 
 #include <string>
 #include <string_view>
@@ -13,6 +14,13 @@ struct StrategyAlias {
   std::string strategy;   ///< Registered strategy.
   std::string settings;   ///< Keys of a scenario: "strategy.dp=N, strategy.first_bucket=1MiB".
 };
+
+/// The same in the file of its strategy.
+struct FrameworkName {
+  std::string name, framework, settings;
+};
+/// Enters what frameworks call `strategy`, from its own file. Returns true, for static initialisers.
+bool name_strategy(const std::string& strategy, const std::vector<FrameworkName>& names);
 
 /// Sorted by name; every strategy is registered.
 [[nodiscard]] const std::vector<StrategyAlias>& strategy_aliases();

@@ -58,6 +58,14 @@ struct PlanRequest {
   int microbatches;  ///< Per replica and step.
 };
 
+/// Settings with which a strategy is in use. Tests of all strategies draw it, execute it and compare it by them.
+struct StrategyExample {
+  std::string name;             ///< "whole small parameters".
+  int StrategySettings::*axis;  ///< Grows by the factor `ranks`, and the number of ranks with it.
+  int ranks = 1;                ///< 1: any number of ranks will do.
+  void (*turn_on)(StrategySettings& settings);
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -69,6 +77,8 @@ class Strategy {
     (void)request;
     (void)plan;
   }
+  /// How to turn it on. Strategies that have none here are turned on by the tests themselves.
+  [[nodiscard]] virtual std::vector<StrategyExample> examples() const { return {}; }
 };
 
 [[nodiscard]] Registry<std::shared_ptr<const Strategy>>& strategies();

@@ -18,6 +18,13 @@ template <template <class> class Kernel>
   return {&Kernel<float>::run, &Kernel<double>::run};
 }
 
+/// What the entry of an `activation_grad.NAME` says of its operands where it is the gradient of a function of one
+/// number, `activation.NAME`: tests then compare it with differences.
+[[nodiscard]] inline std::vector<ParameterHelp> curve_gradient() {
+  return {
+      {"dy", "gradient of the result", ""}, {"x", "what the function was taken of", ""}, {"dx", "its gradient", ""}};
+}
+
 /// A device whose streams are queues. wait() works them off: tasks that compute run in the thread that waits, in order
 /// of issue among those that are ready; communication is started as soon as it is ready.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_cpu_device(Numerics numerics);

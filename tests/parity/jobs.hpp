@@ -3,6 +3,7 @@
 // ranks.
 
 #include "core/model/adapters.hpp"
+#include "core/model/images/layer_list.hpp"
 #include "core/schedule/schedule.hpp"
 #include "tests/parity/parity.hpp"
 
@@ -17,10 +18,21 @@ struct Variation {
   std::function<void(StrategySettings&)> apply;
 };
 
-/// Settings of every registered strategy by name; a strategy without an entry here fails the test that walks the
-/// registry.
+/// Those that a strategy states itself.
+inline std::vector<Variation> stated_by(const Strategy& strategy) {
+  std::vector<Variation> out;
+  for (const StrategyExample& e : strategy.examples())
+    out.push_back({e.name, e.ranks, [e](StrategySettings& s) {
+                     s.*e.axis *= e.ranks;
+                     e.turn_on(s);
+                   }});
+  return out;
+}
+
+/// Settings of every registered strategy by name; a strategy without examples of its own and without an entry here
+/// fails the test that walks the registry.
 inline const std::map<std::string, std::vector<Variation>>& variations() {
-  static const std::map<std::string, std::vector<Variation>> kAll{
+  static const std::map<std::string, std::vector<Variation>> kStatedHere{
       {"data_parallel",
        {{"dp", 2, [](StrategySettings& s) { s.dp_replicate *= 2; }},
         {"dp, one bucket at the end", 2,
@@ -206,6 +218,13 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
          }},
         {"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
         {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
+  static const std::map<std::string, std::vector<Variation>> kAll = [] {
+    std::map<std::string, std::vector<Variation>> all = kStatedHere;
+    for (const auto& entry : strategies().entries())
+      if (std::vector<Variation> own = stated_by(*entry.value); !own.empty())
+        all[entry.name].insert(all[entry.name].end(), own.begin(), own.end());
+    return all;
+  }();
   return kAll;
 }
 
@@ -242,6 +261,15 @@ inline Network layers(const char* input, const char* blocks) {
   const std::string text = std::string(R"({"schema": "rehearse/network/v1", "classes": 4, "input": )") + input +
                            R"(, "blocks": )" + blocks + "}";
   return ModelLibrary({}).load(text);
+}
+
+/// Vectors through a layer of this kind, between two products.
+inline Network mlp_with(const std::string& kind) {
+  const std::string blocks = R"([
+    {"name": "a", "layers": [{"op": "linear", "name": "fc", "out": 10, "then": [")" +
+                             kind + R"("]}]},
+    {"name": "b", "layers": [{"op": "linear", "name": "logits", "out": 4}, {"op": "softmax_loss", "name": "loss"}]}])";
+  return layers(R"({"features": 12})", blocks.c_str());
 }
 
 inline Network small_mlp() {

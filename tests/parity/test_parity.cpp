@@ -126,6 +126,27 @@ TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
       if (legal(net, {v})) check_parity(net, {v});
 }
 
+TEST_CASE("a strategy in use as it says itself gives the result of one rank", "[one_place]") {
+  for (const auto& entry : strategies().entries())
+    for (const Variation& v : stated_by(*entry.value)) {
+      INFO(entry.name << ": " << v.name);
+      REQUIRE(execution_gap(entry.name).empty());
+      check_parity(net_of(v), {v});
+    }
+}
+
+TEST_CASE("a layer that may stand anywhere trains on two ranks as on one", "[one_place]") {
+  for (const auto& kind : layer_kinds().entries()) {
+    if (!kind.value.anywhere) continue;
+    INFO(kind.name);
+    Job job = small_job(Net::mlp);
+    job.workload.network = mlp_with(kind.name);
+    const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);
+    check_equal(expected, run(spread(job, {variations().at("data_parallel").front()}), kPairSteps, Numerics::fp64),
+                kTolerance);
+  }
+}
+
 TEST_CASE("so it does where adapters alone are trained", "[parity]") {
   for (const Net net : {Net::adapted, Net::exchanged}) {
     check_all_legal(net, 20);

@@ -151,6 +151,21 @@ inline void draw_context(Job& job) {
       {ContextExchange::ring, ContextExchange::allgather, enough ? ContextExchange::ulysses : ContextExchange::ring});
 }
 
+/// Values of the keys that other files declare (setting_key.hpp), one in four: those that a search tries, or any
+/// choice.
+inline void draw_declared(Job& job) {
+  for (const auto& entry : declared_keys().entries()) {
+    std::vector<SettingValue> values = entry.value.options.searched;
+    for (const std::string& choice : entry.value.options.choices) values.emplace_back(choice);
+    if (std::holds_alternative<bool>(entry.value.fallback)) values = {false, true};
+    if (values.empty() || coin() || coin()) continue;
+    const SettingValue value = any_of(values);
+    if (entry.name.starts_with("strategy.")) job.strategy.declared.set(entry.name, value);
+    if (entry.name.starts_with("training.")) job.workload.training.declared.set(entry.name, value);
+    if (entry.name.starts_with("kernels.")) job.workload.kernels.declared.set(entry.name, value);
+  }
+}
+
 inline Job any_job() {
   Job job(any_network());
   draw_pipeline(job);
@@ -214,6 +229,7 @@ inline Job any_job() {
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();
   draw_experts(job);
+  draw_declared(job);
   return job;
 }
 

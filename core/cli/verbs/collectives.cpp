@@ -12,8 +12,8 @@
 #include "core/cli/run/optional_parts.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/collective_sizes.hpp"
+#include "core/collective/algorithm.hpp"
 #include "core/collective/collective_table.hpp"
-#include "core/collective/torus_rings.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
@@ -173,15 +173,6 @@ std::vector<std::string> sources_of(const Cluster& cluster, int nodes, const Col
   return out;
 }
 
-std::vector<std::string> sources_on_torus(const Cluster& cluster) {
-  std::vector<std::string> out{
-      "No NCCL: chips reduce along the rings of their torus, both ways round (Jain and Sabharwal 2010), at the rate of "
-      "its links."};
-  for (const Source& s : cluster.network().sources)
-    out.push_back(fmt::format("{}, {}: {}.", s.key, name_of(s.evidence), s.text));
-  return out;
-}
-
 int collectives(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
@@ -205,14 +196,13 @@ int collectives(const Arguments& arguments, Console& console) {
   report.type = type.name;
   report.redop = checked_redop(arguments, op);
   report.backend = backend;
-  const bool torus = !is_point_to_point(op) && torus_box(cluster, group);
-  report.rests_on = torus ? sources_on_torus(cluster) : sources_of(cluster, report.nodes, options);
-
   CallOptions call;
   call.grouped = whole_number(arguments, "--grouped", 1, 1);
   call.fp8_reduction = type.is_fp8 && reduces(op);
   call.switch_reduces = !reduces(op) || (type.in_switch && report.redop != "prod" && report.redop != "avg");
   const CollectiveModel model(cluster, options);
+  const CollectiveAlgorithm* own = model.without_nccl(op, group);
+  report.rests_on = own != nullptr ? own->sources(cluster) : sources_of(cluster, report.nodes, options);
   for (const double size : sizes) {
     const Buffer buffer = buffer_of(op, size, type.bytes, report.ranks);
     CollectiveRow row{Bytes{buffer.bytes}, buffer.count, model.choose(op, Bytes{buffer.bytes}, group, call), {}};

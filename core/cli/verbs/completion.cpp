@@ -63,6 +63,7 @@ Values values_of(const Verb& verb, const Option& o) {
   if (name == "--device") return {Values::Kind::words, {"cpu", "cuda"}};
   if (name == "--set" || name == "--vary") return {Values::Kind::words, key_words(""), true};
   if (name == "--cluster") return clusters();
+  if (name == "--algo") return {Values::Kind::words, names_of("algorithms")};
   if (name == "--op") return {Values::Kind::words, names_of("collectives")};
   if (name == "--to") return {Values::Kind::words, names_of("targets")};
   if (name == "--network") return {Values::Kind::words, names_of("networks"), false, true};
@@ -80,6 +81,8 @@ Values values_of(const Verb& verb, const Positional& p) {
   if (verb.name == "explain") {
     std::vector<std::string> keys;
     for (const KeyHelp& k : scenario_keys()) keys.push_back(k.key);
+    for (std::string& name : explained_names())
+      if (name.find_first_of(" =") == std::string::npos) keys.push_back(std::move(name));
     for (std::string& term : names_of("glossary"))
       if (term.find(' ') == std::string::npos) keys.push_back(std::move(term));
     return {Values::Kind::words, std::move(keys)};

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,15 +11,19 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/lesson_answers.hpp"
+#include "core/cli/verbs/listings.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
+#include "core/collective/algorithm.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
 #include "core/lesson/lesson.hpp"
+#include "core/model/architecture.hpp"
 #include "core/model/images/layer_list.hpp"
 #include "core/model/library.hpp"
+#include "core/model/op_table.hpp"
 #include "core/model/operator_count.hpp"
 #include "core/plan/plan.hpp"
 #include "core/play/backend.hpp"
@@ -151,6 +156,27 @@ Blocks explain_strategy(const std::string& name) {
   return out;
 }
 
+std::vector<std::string> operator_names() {
+  std::vector<std::string> out;
+  for (const OpInfo& op : op_table()) out.emplace_back(op.name);
+  return out;
+}
+
+Blocks explain_operator(const std::string& name) {
+  for (const OpInfo& op : op_table()) {
+    if (op.name != name) continue;
+    const std::string inputs = op.inputs == kAnyInputs ? "two or more" : std::to_string(op.inputs);
+    return {
+        Paragraph{fmt::format("{}: {}", op.name, op.summary)},
+        Facts{"",
+              {{"tensors it takes", inputs},
+               {"parameters", op.min_params == op.max_params ? std::to_string(op.min_params)
+                                                             : fmt::format("{} to {}", op.min_params, op.max_params)},
+               {"matrix FLOPs", op.matmul_flops != nullptr ? "yes" : "none"}}}};
+  }
+  throw unknown_name("operator", name, operator_names());
+}
+
 /// The question that a lesson or replay answers, and its plans.
 Blocks explain_lesson(const std::string& name, const std::vector<std::string>& files, const char* kind) {
   const Lesson lesson = load_lesson(find_lesson(name, files, kind));
@@ -221,6 +247,7 @@ struct ExplainKind {
   std::string name;
   Blocks (*explain)(const std::string&);
   std::vector<std::string> (*names)();
+  bool yields = false;  ///< Where something of another kind has the name too, that is meant.
 };
 
 const std::vector<ExplainKind>& kinds_explain() {
@@ -231,6 +258,9 @@ const std::vector<ExplainKind>& kinds_explain() {
       {"machine", explain_machine, [] { return catalogued(Catalogue::Kind::machine); }},
       {"network", explain_network, [] { return catalogued(Catalogue::Kind::network); }},
       {"cluster", explain_cluster, [] { return catalogued(Catalogue::Kind::cluster); }},
+      {"family", [](const std::string& n) { return explain_entry(architectures(), n); },
+       [] { return architectures().names(); }, true},
+      {"operator", explain_operator, operator_names, true},
       {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); },
        [] { return layer_kinds().names(); }},
       {"strategy", explain_strategy, strategy_names},
@@ -253,6 +283,8 @@ const std::vector<ExplainKind>& kinds_explain() {
            out.emplace_back(name_of(static_cast<CollectiveOp>(op)));
          return out;
        }},
+      {"algorithm", [](const std::string& n) { return explain_entry(collective_algorithms(), n); },
+       [] { return collective_algorithms().names(); }, true},
       {kTerm, explain_term, [] { return glossary().names(); }}};
   return table;
 }
@@ -269,10 +301,14 @@ Blocks explain_kind(const std::string& kind, const std::string& name) {
 /// "machine:dgx_h100", for all things that are called `name`, or for all things.
 std::vector<std::string> called(const std::string& name) {
   std::vector<std::string> out;
-  for (const ExplainKind& k : kinds_explain()) {
-    if (k.name == kTerm && !name.empty()) continue;
-    for (const std::string& n : k.names())
-      if (name.empty() || n == name) out.push_back(k.name + ":" + n);
+  std::set<std::string> known;
+  for (const bool yielding : {false, true}) {
+    for (const ExplainKind& k : kinds_explain()) {
+      if (k.yields != yielding || (k.name == kTerm && !name.empty())) continue;
+      for (const std::string& n : k.names())
+        if ((name.empty() || n == name) && !(yielding && known.contains(n))) out.push_back(k.name + ":" + n);
+    }
+    for (const std::string& n : out) known.insert(n.substr(n.find(':') + 1));
   }
   return out;
 }
@@ -336,6 +372,10 @@ void explain_word(const std::string& word, Console& console) {
 }
 
 int explain_verb_run(const Arguments& arguments, Console& console) {
+  if (arguments.has("--json-schema")) {
+    console.out << scenario_json_schema();
+    return 0;
+  }
   const std::string what = arguments.text("WHAT");
   const auto colon = what.find(':');
   if (colon != std::string::npos)
@@ -349,6 +389,20 @@ int explain_verb_run(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
+std::vector<std::string> explained_names() {
+  std::vector<std::string> out;
+  for (const ExplainKind& k : kinds_explain()) {
+    if (k.name == kTerm) continue;
+    try {
+      for (std::string& name : k.names()) out.push_back(std::move(name));
+    } catch (const Error&) {  // An installation without data has none of that kind.
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 Verb explain_verb() {
   return {
       "explain",
@@ -356,11 +410,12 @@ Verb explain_verb() {
       {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100",
        "rehearse explain bubble"},
       {{"WHAT",
-        "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, "
-        "network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay, collective or term; "
-        "nothing lists the keys",
+        "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, family, operator, layer, "
+        "gpu, "
+        "machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay, collective, "
+        "algorithm or term; nothing lists the keys",
         false}},
-      {},
+      {{"--json-schema", "", "print the JSON Schema of scenario files, which editors check and complete by"}},
       "",
       explain_verb_run};
 }

@@ -5,14 +5,17 @@
 
 #include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cluster/fabric.hpp"
+#include "core/collective/algorithm.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/lesson/lesson.hpp"
+#include "core/model/architecture.hpp"
 #include "core/model/images/layer_list.hpp"
 #include "core/model/library.hpp"
+#include "core/model/op_table.hpp"
 #include "core/play/backend.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/schedule/schedule.hpp"
@@ -119,6 +122,12 @@ Table collectives(const DataDirectory&) {
   return t;
 }
 
+Table operators(const DataDirectory&) {
+  Table t{"", {{"operator"}, {"what"}}, {}};
+  for (const OpInfo& op : op_table()) t.rows.push_back({std::string(op.name), std::string(op.summary)});
+  return t;
+}
+
 Table keys(const DataDirectory&) {
   Table t{"", {{"key"}, {"default"}, {"type"}, {"what"}}, {}};
   for (const KeyHelp& k : scenario_keys()) t.rows.push_back({k.key, k.fallback, k.type, k.help});
@@ -162,6 +171,8 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"machines", machines},
       {"gpus", gpus},
       {"networks", networks},
+      {"families", [](const DataDirectory&) { return registered(architectures()); }},
+      {"operators", operators},
       {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
       {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
       {"strategies", strategies_and_aliases},
@@ -170,6 +181,7 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"formats", [](const DataDirectory&) { return registered(formats()); }},
       {"targets", [](const DataDirectory&) { return registered(exporters()); }},
       {"collectives", collectives},
+      {"algorithms", [](const DataDirectory&) { return registered(collective_algorithms()); }},
       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
       {"keys", keys},

@@ -11,6 +11,8 @@ namespace rehearse::cli {
 
 /// "models", "clusters", ..., in the order of help.
 [[nodiscard]] std::vector<std::string> listing_kinds();
+/// Names of everything that `explain` knows besides keys and words, each once and sorted.
+[[nodiscard]] std::vector<std::string> explained_names();
 /// The first column of every listing is the name. Throws Error (usage) for an unknown kind.
 [[nodiscard]] Table listing(const std::string& kind, const DataDirectory& data);
 

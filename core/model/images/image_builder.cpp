@@ -182,7 +182,8 @@ int ImageBuilder::batch_norm(const std::string& name, double eps) {
   return last_;
 }
 
-int ImageBuilder::relu(const std::string& name) { return made(OpKind::relu, name, {last_}, shape(last_)); }
+int ImageBuilder::unary(OpKind kind, const std::string& name) { return made(kind, name, {last_}, shape(last_)); }
+int ImageBuilder::relu(const std::string& name) { return unary(OpKind::relu, name); }
 
 int ImageBuilder::leaky_relu(const std::string& name, double slope) {
   made(OpKind::leaky_relu, name, {last_}, shape(last_));
@@ -190,7 +191,7 @@ int ImageBuilder::leaky_relu(const std::string& name, double slope) {
   return last_;
 }
 
-int ImageBuilder::tanh(const std::string& name) { return made(OpKind::tanh, name, {last_}, shape(last_)); }
+int ImageBuilder::tanh(const std::string& name) { return unary(OpKind::tanh, name); }
 
 int ImageBuilder::gated_convolution(const std::string& name, const ConvolutionOptions& options) {
   const int x = last_;

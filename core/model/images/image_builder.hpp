@@ -61,6 +61,8 @@ class ImageBuilder {
   int pool(const std::string& name, const WindowOptions& window, bool average = false);
   int global_pool(const std::string& name);
   int batch_norm(const std::string& name, double eps = 1e-5);
+  /// An operator of one tensor, whose result is like it: one that a file adds (add_operator).
+  int unary(OpKind kind, const std::string& name);
   int relu(const std::string& name);
   int leaky_relu(const std::string& name, double slope);
   int tanh(const std::string& name);

@@ -160,9 +160,9 @@ Registry<LayerKind> make() {
          "mean 0, variance 1 per channel over batch and pixels; training.statistics says over which ranks",
          {{"eps", "added to the variance", "1e-5"}},
          {add_batch_norm}});
-  r.add({"relu", "larger of x and 0", {}, {add_relu}});
+  r.add({"relu", "larger of x and 0", {}, {add_relu, true}});
   r.add({"leaky_relu", "x above 0, slope * x below", {{"slope", "below 0", "0.2"}}, {add_leaky_relu}});
-  r.add({"tanh", "hyperbolic tangent: pixels between -1 and 1", {}, {add_tanh}});
+  r.add({"tanh", "hyperbolic tangent: pixels between -1 and 1", {}, {add_tanh, true}});
   r.add({"adversarial_loss",
          "scores of a discriminator: loss of taking samples for real or for made",
          {{"form", "logistic or hinge", "logistic"}},
@@ -184,8 +184,8 @@ Registry<LayerKind> make() {
 
 }  // namespace
 
-const Registry<LayerKind>& layer_kinds() {
-  static const Registry<LayerKind> registry = make();
+Registry<LayerKind>& layer_kinds() {
+  static Registry<LayerKind> registry = make();
   return registry;
 }
 

@@ -51,9 +51,12 @@ class ImageBuilder;
 /// One kind of layer: adds its ops to the builder's last tensor. `from` are the tensors named, at least one.
 struct LayerKind {
   void (*add)(ImageBuilder& net, const std::string& name, ObjectReader& layer, const std::vector<int>& from);
+  /// It may stand anywhere, without keys: tests put it into networks that they draw and train.
+  bool anywhere = false;
 };
 
-/// Kinds by the name in "op"; their parameters are the keys read. `explain layer:NAME` prints them.
-[[nodiscard]] const Registry<LayerKind>& layer_kinds();
+/// Kinds by the name in "op"; their parameters are the keys read. `explain layer:NAME` prints them. A file may add one
+/// beside its operator (add_operator, ImageBuilder::unary).
+[[nodiscard]] Registry<LayerKind>& layer_kinds();
 
 }  // namespace rehearse

@@ -173,20 +173,10 @@ bool moves_activations(const StrategySettings& s) {
 
 PassKey pass_key(const StrategySettings& s) {
   const Strides at = strides_of(s);
-  return {s.tp,
-          s.cp,
-          s.ep,
-          s.etp,
-          s.tile_h,
-          s.tile_w,
-          s.microbatch,
-          s.sequence_parallel,
-          static_cast<std::int64_t>(s.recompute),
-          static_cast<std::int64_t>(s.context),
-          at.tp,
-          at.cp,
-          at.dp,
-          splits_backward(s)};
+  return {{s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel,
+           static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp,
+           splits_backward(s)},
+          s.declared};
 }
 
 PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {

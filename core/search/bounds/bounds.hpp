@@ -65,7 +65,13 @@ struct Bound {
 
 /// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the
 /// devices their parts are.
-using PassKey = std::array<std::int64_t, 14>;
+struct PassKey {
+  std::array<std::int64_t, 14> sizes;
+  DeclaredSettings declared;
+  bool operator<(const PassKey& other) const {
+    return sizes != other.sizes ? sizes < other.sizes : declared < other.declared;
+  }
+};
 [[nodiscard]] PassKey pass_key(const StrategySettings& settings);
 /// Lowers and prices them. Never throws Error.
 [[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);

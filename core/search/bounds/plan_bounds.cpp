@@ -6,6 +6,13 @@
 
 namespace rehearse {
 
+namespace {
+
+/// Bounds know what the settings of settings.hpp divide and hide, and nothing of keys that other files declare.
+bool is_bounded(const StrategySettings& settings) { return settings.declared == DeclaredSettings{}; }
+
+}  // namespace
+
 void PlanBounds::work_out(const std::vector<char>& known, const Tell& tell) {
   relax(tell);
   bounds_.resize(plans_.size());
@@ -14,8 +21,9 @@ void PlanBounds::work_out(const std::vector<char>& known, const Tell& tell) {
              [&](QuickEvaluator&, std::size_t position) {
                const auto i = static_cast<std::uint32_t>(position);
                const Relaxed& r = relaxed_[relaxed_of_[i]];
-               if (known[i] == 0 && r.known == by_sibling)
-                 bounds_[i] = by_sibling ? bound(r, traffic_, settings(i)) : by_one_microbatch(settings(i));
+               if (known[i] != 0 || r.known != by_sibling) return;
+               const StrategySettings s = settings(i);
+               if (is_bounded(s)) bounds_[i] = by_sibling ? bound(r, traffic_, s) : by_one_microbatch(s);
              });
   };
   bound_plans(true);
@@ -102,7 +110,7 @@ void PlanBounds::sharpen(const std::vector<std::uint32_t>& plans) {
   for (const std::uint32_t i : plans) all.push_back(settings(i));
   play_few_layers(all);
   for (std::size_t k = 0; k < plans.size(); ++k)
-    bounds_[plans[k]].step_time = max(bounds_[plans[k]].step_time, by_few_layers(all[k]));
+    if (is_bounded(all[k])) bounds_[plans[k]].step_time = max(bounds_[plans[k]].step_time, by_few_layers(all[k]));
 }
 
 Seconds PlanBounds::by_few_layers(const StrategySettings& s) const {
@@ -129,6 +137,7 @@ std::vector<Bound> PlanBounds::of_settings(const std::vector<StrategySettings>& 
   play_few_layers(settings);
   std::vector<Bound> out(settings.size());
   parallel_for(options_.jobs, settings.size(), options_.ended(), [&](std::size_t k) {
+    if (!is_bounded(settings[k])) return;
     out[k] = by_one_microbatch(settings[k]);
     out[k].step_time = max(out[k].step_time, by_few_layers(settings[k]));
     quick_.with([&](QuickEvaluator& quick) {

@@ -229,6 +229,11 @@ struct OpLowering {
   /// Tensors of the block that backward reads.
   std::vector<int> (*saved)(const OpSpec&, const BlockOptions&, const ProgramFrame&);
 };
+/// Enters how the operators with these names (OpInfo::name) are lowered, from the file that does it. Returns true, for
+/// static initialisers.
+bool lower_operators(const std::vector<std::string>& names, const OpLowering& lowering);
+/// Null for an operator that no file lowers.
+[[nodiscard]] const OpLowering* find_lowering(OpKind kind);
 [[nodiscard]] const OpLowering& lowering_of(OpKind kind);
 
 }  // namespace rehearse

@@ -1,41 +1,13 @@
 #pragma once
-// The lowerings of the op kinds, one file per family; op_lowering.cpp holds the table.
+// The lowerings of the op kinds, one file per family; each enters its own (lower_operators).
 
 #include "core/strategy/bodies/block_lowering.hpp"
 
 namespace rehearse::ops {
 
-extern const OpLowering kLinear;
-extern const OpLowering kAttention;
-extern const OpLowering kNorm;
-extern const OpLowering kDropout;
-extern const OpLowering kAdd;
-extern const OpLowering kGelu;
-extern const OpLowering kSquaredRelu;
-extern const OpLowering kSiluMul;
-extern const OpLowering kRope;
-extern const OpLowering kEmbedding;
-extern const OpLowering kPositionEmbedding;
-extern const OpLowering kCrossEntropy;
-extern const OpLowering kAppend;
-extern const OpLowering kRouter;
-extern const OpLowering kDispatch;
-extern const OpLowering kGroupedLinear;
-extern const OpLowering kWeightedSiluMul;
-extern const OpLowering kCombine;
-extern const OpLowering kWeightedSquaredRelu;
-extern const OpLowering kStateSpace;
-extern const OpLowering kConvolution;
-extern const OpLowering kPool;
-extern const OpLowering kGlobalPool;
-extern const OpLowering kBatchNorm;
-extern const OpLowering kRelu;
-extern const OpLowering kGate;
-extern const OpLowering kConcat;
-extern const OpLowering kUpsample;
-extern const OpLowering kPixelLoss;
-extern const OpLowering kTanh;
-extern const OpLowering kAdversarialLoss;
+/// Of an operator of one tensor that keeps its input, as kernels `activation.NAME` and `activation_grad.NAME` compute
+/// it.
+extern constinit const OpLowering kCurve;
 
 /// The element-by-element task that most ops are: bytes are those of its operands.
 inline ComputeTask pass(ComputeOp op, std::string variant = {}) {

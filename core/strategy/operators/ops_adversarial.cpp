@@ -63,7 +63,8 @@ std::vector<int> loss_saved(const OpSpec& op, const BlockOptions&, const Program
 
 }  // namespace
 
-const OpLowering kTanh{tanh_forward, tanh_backward, saves_inputs};
-const OpLowering kAdversarialLoss{loss_forward, loss_backward, loss_saved};
+[[maybe_unused]] const bool registered_ops_adversarial =
+    lower_operators({"tanh"}, {tanh_forward, tanh_backward, saves_inputs}) &&
+    lower_operators({"adversarial_loss"}, {loss_forward, loss_backward, loss_saved});
 
 }  // namespace rehearse::ops

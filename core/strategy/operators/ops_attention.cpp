@@ -234,6 +234,7 @@ int log_sum_exp(BlockBody& b, const OpSpec& op, int q) {
                  true);
 }
 
-const OpLowering kAttention{forward_attention, backward_attention, saved_by_attention};
+[[maybe_unused]] const bool registered_ops_attention =
+    lower_operators({"attention"}, {forward_attention, backward_attention, saved_by_attention});
 
 }  // namespace rehearse::ops

@@ -112,6 +112,7 @@ std::vector<int> saved_by_convolution(const OpSpec& op, const BlockOptions&, con
 
 }  // namespace
 
-const OpLowering kConvolution{forward_convolution, backward_convolution, saved_by_convolution};
+[[maybe_unused]] const bool registered_ops_convolution =
+    lower_operators({"convolution"}, {forward_convolution, backward_convolution, saved_by_convolution});
 
 }  // namespace rehearse::ops

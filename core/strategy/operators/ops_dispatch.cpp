@@ -311,7 +311,8 @@ std::vector<int> dispatch_saves_nothing(const OpSpec&, const BlockOptions&, cons
 
 }  // namespace
 
-const OpLowering kDispatch{dispatch_forward, dispatch_backward, dispatch_saves_nothing};
-const OpLowering kCombine{combine_forward, combine_backward, dispatch_saves_nothing};
+[[maybe_unused]] const bool registered_ops_dispatch =
+    lower_operators({"dispatch"}, {dispatch_forward, dispatch_backward, dispatch_saves_nothing}) &&
+    lower_operators({"combine"}, {combine_forward, combine_backward, dispatch_saves_nothing});
 
 }  // namespace rehearse::ops

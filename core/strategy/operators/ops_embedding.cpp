@@ -79,7 +79,8 @@ std::vector<int> embedding_saves_nothing(const OpSpec&, const BlockOptions&, con
 
 }  // namespace
 
-const OpLowering kEmbedding{embedding_forward, embedding_backward, embedding_saves_nothing};
-const OpLowering kPositionEmbedding{position_forward, position_backward, embedding_saves_nothing};
+[[maybe_unused]] const bool registered_ops_embedding =
+    lower_operators({"embedding"}, {embedding_forward, embedding_backward, embedding_saves_nothing}) &&
+    lower_operators({"position_embedding"}, {position_forward, position_backward, embedding_saves_nothing});
 
 }  // namespace rehearse::ops

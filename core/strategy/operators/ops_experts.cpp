@@ -262,9 +262,10 @@ std::vector<int> experts_saves_nothing(const OpSpec&, const BlockOptions&, const
 
 }  // namespace
 
-const OpLowering kGroupedLinear{linear_forward, linear_backward, saves_inputs};
-const OpLowering kWeightedSiluMul{activation_forward, activation_backward, saves_inputs};
-const OpLowering kWeightedSquaredRelu{activation_forward, activation_backward, saves_inputs};
-const OpLowering kAppend{append_forward, append_backward, experts_saves_nothing};
+[[maybe_unused]] const bool registered_ops_experts =
+    lower_operators({"grouped_linear"}, {linear_forward, linear_backward, saves_inputs}) &&
+    lower_operators({"weighted_silu_mul"}, {activation_forward, activation_backward, saves_inputs}) &&
+    lower_operators({"weighted_squared_relu"}, {activation_forward, activation_backward, saves_inputs}) &&
+    lower_operators({"append"}, {append_forward, append_backward, experts_saves_nothing});
 
 }  // namespace rehearse::ops

@@ -299,13 +299,14 @@ std::vector<int> pixel_loss_saved(const OpSpec& op, const BlockOptions&, const P
 
 }  // namespace
 
-const OpLowering kPool{pool_forward, pool_backward, image_saves_nothing};
-const OpLowering kGlobalPool{global_pool_forward, global_pool_backward, image_saves_nothing};
-const OpLowering kBatchNorm{batch_norm_forward, batch_norm_backward, saves_inputs};
-const OpLowering kRelu{relu_forward, relu_backward, relu_saved};
-const OpLowering kGate{gate_forward, gate_backward, saves_inputs};
-const OpLowering kConcat{concat_forward, concat_backward, image_saves_nothing};
-const OpLowering kUpsample{upsample_forward, upsample_backward, image_saves_nothing};
-const OpLowering kPixelLoss{pixel_loss_forward, pixel_loss_backward, pixel_loss_saved};
+[[maybe_unused]] const bool registered_ops_image =
+    lower_operators({"pool"}, {pool_forward, pool_backward, image_saves_nothing}) &&
+    lower_operators({"global_pool"}, {global_pool_forward, global_pool_backward, image_saves_nothing}) &&
+    lower_operators({"batch_norm"}, {batch_norm_forward, batch_norm_backward, saves_inputs}) &&
+    lower_operators({"relu", "leaky_relu"}, {relu_forward, relu_backward, relu_saved}) &&
+    lower_operators({"gate"}, {gate_forward, gate_backward, saves_inputs}) &&
+    lower_operators({"concat"}, {concat_forward, concat_backward, image_saves_nothing}) &&
+    lower_operators({"upsample"}, {upsample_forward, upsample_backward, image_saves_nothing}) &&
+    lower_operators({"pixel_loss"}, {pixel_loss_forward, pixel_loss_backward, pixel_loss_saved});
 
 }  // namespace rehearse::ops

@@ -165,6 +165,7 @@ void add_bias(BlockBody& b, const OpSpec& op, ComputeTask& task, std::vector<Ope
   task.offsets = {partial ? e.apply(ExprOp::eq, e.coord(Axis::tp), ExprPool::kZero) : ExprPool::kOne};
 }
 
-const OpLowering kLinear{forward_linear, backward_linear, saved_by_linear};
+[[maybe_unused]] const bool registered_ops_linear =
+    lower_operators({"linear"}, {forward_linear, backward_linear, saved_by_linear});
 
 }  // namespace rehearse::ops

@@ -154,6 +154,7 @@ std::vector<int> saved_by_loss(const OpSpec& op, const BlockOptions& options, co
 
 }  // namespace
 
-const OpLowering kCrossEntropy{forward_loss, backward_loss, saved_by_loss};
+[[maybe_unused]] const bool registered_ops_loss =
+    lower_operators({"cross_entropy"}, {forward_loss, backward_loss, saved_by_loss});
 
 }  // namespace rehearse::ops

@@ -133,6 +133,7 @@ const OpSpec& router_of(const BlockSpec& block, const OpSpec& op) {
   throw std::logic_error(op.name + ": no router made its weights");
 }
 
-const OpLowering kRouter{forward_router, backward_router, saved_by_router};
+[[maybe_unused]] const bool registered_ops_router =
+    lower_operators({"router"}, {forward_router, backward_router, saved_by_router});
 
 }  // namespace rehearse::ops

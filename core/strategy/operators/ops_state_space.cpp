@@ -59,6 +59,7 @@ void backward_state_space(BlockBody& b, const OpSpec& op) {
 
 }  // namespace
 
-const OpLowering kStateSpace{forward_state_space, backward_state_space, saves_inputs};
+[[maybe_unused]] const bool registered_ops_state_space =
+    lower_operators({"state_space"}, {forward_state_space, backward_state_space, saves_inputs});
 
 }  // namespace rehearse::ops

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -127,6 +128,13 @@ class ContextParallel final : public Strategy {
      "ranks hold slices of every sequence; attention exchanges keys and values (ring, all-gather) or heads (Ulysses)",
      {{"cp", "ranks per sequence", "1"}, {"context", "ring, ulysses or allgather", "ring"}},
      std::make_shared<ContextParallel>()});
+
+[[maybe_unused]] const bool named_context_parallel =
+    name_strategy("context_parallel", {{"--context-parallel-size", "Megatron-LM", "strategy.cp=N"},
+                                       {"--cp-comm-type p2p", "Megatron-LM", "strategy.context=ring"},
+                                       {"--cp-comm-type a2a", "Megatron-LM", "strategy.context=ulysses"},
+                                       {"--cp-comm-type all_gather", "Megatron-LM", "strategy.context=allgather"},
+                                       {"DeepSpeed-Ulysses", "DeepSpeed", "strategy.cp=N, strategy.context=ulysses"}});
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Data parallelism (DistributedDataParallel): replicas take slices of the batch. Gradients, partial sums over the
 // replicas, are then reduced in buckets.
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -32,6 +33,18 @@ class DataParallel final : public Strategy {
                        {"bucket", "gradient bucket size", "25MB"},
                        {"overlap.grad_reduce", "reduce while backward runs", "true"}},
                       std::make_shared<DataParallel>()});
+
+[[maybe_unused]] const bool named_data_parallel = name_strategy(
+    "data_parallel",
+    {{"DistributedDataParallel", "PyTorch", "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
+     {"no_sync", "PyTorch", "strategy.grad_sync=last"},
+     {"MirroredStrategy", "TensorFlow, Keras", "strategy.dp=N on one machine"},
+     {"MultiWorkerMirroredStrategy", "TensorFlow, Keras", "strategy.dp=N on several machines"},
+     {"TPUStrategy", "TensorFlow, Keras", "strategy.dp=N on TPU cores"},
+     {"Keras", "Keras", "strategy.dp=N: fit() in the scope of MirroredStrategy, or of the one chosen"},
+     {"keras.distribution.DataParallel", "Keras", "strategy.dp=N"},
+     {"Horovod", "Horovod", "strategy.dp=N, strategy.bucket=128MiB (HOROVOD_FUSION_THRESHOLD)"},
+     {"--overlap-grad-reduce", "Megatron-LM", "strategy.overlap.grad_reduce=true"}});
 
 }  // namespace
 

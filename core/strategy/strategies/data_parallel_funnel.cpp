@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -54,6 +55,9 @@ class Funnel final : public Strategy {
                       {{"data_parallel", "funnel", "replicas"},
                        {"bucket", "parameters broadcast and gradients reduced in one call", "25MB"}},
                       std::make_shared<Funnel>()});
+
+[[maybe_unused]] const bool named_data_parallel_funnel = name_strategy(
+    "data_parallel_funnel", {{"DataParallel", "PyTorch", "strategy.data_parallel=funnel, strategy.bucket=10MiB"}});
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 
@@ -148,6 +149,10 @@ class ExpertParallel final : public Strategy {
                        {"training.experts.pad_to_capacity", "fill buffers up to the capacity", "false"},
                        {"training.experts.imbalance", "none, multinomial or zipf", "none"}},
                       std::make_shared<ExpertParallel>()});
+
+[[maybe_unused]] const bool named_expert_parallel =
+    name_strategy("expert_parallel", {{"--expert-model-parallel-size", "Megatron-LM", "strategy.ep=N"},
+                                      {"--expert-tensor-parallel-size", "Megatron-LM", "strategy.etp=N"}});
 
 /// Picks `values[coord(axis)]`, by halves: no table is needed, and equal neighbours cost nothing.
 ExprId by_coordinate(ExprPool& e, Axis axis, const std::vector<std::int64_t>& values, std::size_t first,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -52,6 +53,12 @@ class Fsdp final : public Strategy {
       {"fsdp.limit_all_gathers", "gathers wait for memory given back", "true"},
       {"grad_sync", "reduce after every microbatch, or only after the last", "auto"}},
      std::make_shared<Fsdp>()});
+
+[[maybe_unused]] const bool named_fsdp = name_strategy(
+    "fsdp", {{"FullyShardedDataParallel", "PyTorch", "strategy.fsdp.enabled=true"},
+             {"fully_shard", "PyTorch", "strategy.fsdp.enabled=true"},
+             {"FULL_SHARD", "PyTorch", "strategy.fsdp.enabled=true, strategy.fsdp.reshard_after_forward=always"},
+             {"SHARD_GRAD_OP", "PyTorch", "strategy.fsdp.enabled=true, strategy.fsdp.reshard_after_forward=never"}});
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -33,6 +34,9 @@ class Hsdp final : public Strategy {
       {"dp_shard", "ranks over which one copy is sharded", "dp"},
       {"dp_replicate", "copies", "1"}},
      std::make_shared<Hsdp>()});
+
+[[maybe_unused]] const bool named_hsdp = name_strategy(
+    "hsdp", {{"HYBRID_SHARD", "PyTorch", "strategy.fsdp.enabled=true, strategy.dp_shard=GPUs of a node"}});
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // at a model that does not fit one device. Its layouts are those of pipeline_parallel; the schedule of the same name
 // does the rest.
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -21,6 +22,9 @@ class ModelParallel final : public Strategy {
                       {{"pp", "devices that the layers are divided over", "1"},
                        {"schedule", "model_parallel; any other keeps several microbatches under way", "1f1b"}},
                       std::make_shared<ModelParallel>()});
+
+[[maybe_unused]] const bool named_model_parallel = name_strategy(
+    "model_parallel", {{"device_map", "Hugging Face Accelerate", "strategy.pp=N, strategy.schedule=model_parallel"}});
 
 }  // namespace
 

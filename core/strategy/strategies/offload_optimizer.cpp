@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -39,6 +40,10 @@ class OffloadOptimizer final : public Strategy {
                       "optimizer state in host memory, updated on CPU cores; gradients and parameters over PCIe",
                       {{"offload", "optimizer", "none"}},
                       std::make_shared<OffloadOptimizer>()});
+
+[[maybe_unused]] const bool named_offload_optimizer =
+    name_strategy("offload_optimizer", {{"offload_optimizer device=cpu", "DeepSpeed", "strategy.offload=optimizer"},
+                                        {"--optimizer-cpu-offload", "Megatron-LM", "strategy.offload=optimizer"}});
 
 }  // namespace
 

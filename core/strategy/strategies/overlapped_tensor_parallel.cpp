@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -32,6 +33,11 @@ class OverlappedTensorParallel final : public Strategy {
                       "gathers and scatters of tensor parallelism in pieces, each beside the product of another",
                       {{"overlap.tp", "hide tensor-parallel collectives under split products", "false"}},
                       std::make_shared<OverlappedTensorParallel>()});
+
+[[maybe_unused]] const bool named_overlapped_tensor_parallel = name_strategy(
+    "overlapped_tensor_parallel",
+    {{"--tp-comm-overlap", "Megatron-LM", "strategy.overlap.tp=true"},
+     {"async tensor parallel", "torchtitan", "strategy.overlap.tp=true, strategy.sequence_parallel=true"}});
 
 }  // namespace
 

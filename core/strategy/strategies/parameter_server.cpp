@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -51,6 +52,14 @@ class ParameterServer final : public Strategy {
       {"servers", "ranks that hold variables", "1"},
       {"bucket", "size of one message", "25MB"}},
      std::make_shared<ParameterServer>()});
+
+[[maybe_unused]] const bool named_parameter_server =
+    name_strategy("parameter_server",
+                  {{"ParameterServerStrategy", "TensorFlow, Keras",
+                    "strategy.data_parallel=parameter_server, strategy.servers=N (synchronous here)"},
+                   {"variable_update=parameter_server", "tf_cnn_benchmarks", "strategy.data_parallel=parameter_server"},
+                   {"CentralStorageStrategy", "TensorFlow, Keras",
+                    "strategy.data_parallel=parameter_server, strategy.servers=1 (variables on a GPU here)"}});
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/shares.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -104,6 +105,19 @@ class PipelineParallel final : public Strategy {
       {"deferred_head_gradients", "microbatches whose weight gradient of the output layer fills the drain", "0"},
       {"overlap.pp", "sends and receives do not block compute", "true"}},
      std::make_shared<PipelineParallel>()});
+
+[[maybe_unused]] const bool named_pipeline_parallel = name_strategy(
+    "pipeline_parallel",
+    {{"--pipeline-model-parallel-size", "Megatron-LM", "strategy.pp=N"},
+     {"--num-layers-per-virtual-pipeline-stage", "Megatron-LM",
+      "strategy.schedule=interleaved_1f1b, strategy.virtual_stages=layers / (pp * N)"},
+     {"ScheduleGPipe", "PyTorch", "strategy.pp=N, strategy.schedule=gpipe"},
+     {"Schedule1F1B", "PyTorch", "strategy.pp=N, strategy.schedule=1f1b"},
+     {"ScheduleInterleaved1F1B", "PyTorch",
+      "strategy.pp=N, strategy.schedule=interleaved_1f1b, strategy.virtual_stages=V"},
+     {"ScheduleZBVZeroBubble", "PyTorch", "strategy.pp=N, strategy.schedule=zb_v, strategy.virtual_stages=2"},
+     {"--overlap-p2p-communication", "Megatron-LM", "strategy.overlap.pp=true"},
+     {"DualPipe", "DeepSeek", "strategy.pp=N, strategy.schedule=dualpipe"}});
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -47,6 +48,9 @@ class SequenceParallel final : public Strategy {
                       "tensor-parallel ranks hold slices of the sequence outside attention and MLP",
                       {{"sequence_parallel", "on or off; needs tp > 1 to have an effect", "false"}},
                       std::make_shared<SequenceParallel>()});
+
+[[maybe_unused]] const bool named_sequence_parallel =
+    name_strategy("sequence_parallel", {{"--sequence-parallel", "Megatron-LM", "strategy.sequence_parallel=true"}});
 
 }  // namespace
 

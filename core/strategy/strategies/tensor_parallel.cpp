@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -82,6 +83,11 @@ class TensorParallel final : public Strategy {
      "heads, MLP neurons and vocabulary split over the ranks of a group; all-reduce after each half layer",
      {{"tp", "ranks per tensor-parallel group", "1"}},
      std::make_shared<TensorParallel>()});
+
+[[maybe_unused]] const bool named_tensor_parallel =
+    name_strategy("tensor_parallel",
+                  {{"keras.distribution.ModelParallel", "Keras", "strategy.tp=N, strategy.dp=M, of its layout map"},
+                   {"--tensor-model-parallel-size", "Megatron-LM", "strategy.tp=N"}});
 
 }  // namespace
 

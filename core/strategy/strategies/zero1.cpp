@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -37,6 +38,12 @@ class Zero1 final : public Strategy {
      "optimizer state divided over the data-parallel replicas (distributed optimizer)",
      {{"zero_stage", "1", "0"}, {"overlap.param_gather", "gather updated parameters under the next forward", "false"}},
      std::make_shared<Zero1>()});
+
+[[maybe_unused]] const bool named_zero1 =
+    name_strategy("zero1", {{"ZeroRedundancyOptimizer", "PyTorch", "strategy.zero_stage=1"},
+                            {"DeepSpeed stage 1", "DeepSpeed", "strategy.zero_stage=1"},
+                            {"--use-distributed-optimizer", "Megatron-LM", "strategy.zero_stage=1"},
+                            {"--overlap-param-gather", "Megatron-LM", "strategy.overlap.param_gather=true"}});
 
 }  // namespace
 

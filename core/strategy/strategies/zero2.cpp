@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -31,6 +32,9 @@ class Zero2 final : public Strategy {
                       "optimizer state and gradients divided over the data-parallel replicas",
                       {{"zero_stage", "2", "0"}, {"bucket", "gradient bucket size", "25MB"}},
                       std::make_shared<Zero2>()});
+
+[[maybe_unused]] const bool named_zero2 =
+    name_strategy("zero2", {{"DeepSpeed stage 2", "DeepSpeed", "strategy.zero_stage=2"}});
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // gathered before its forward and again before its backward, a bucket of blocks ahead, and dropped after each. Small
 // ones stay whole.
 
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -29,6 +30,11 @@ class Zero3 final : public Strategy {
                        {"zero3.reuse_distance", "parameters used again after fewer elements are kept whole", "1e9"},
                        {"zero3.lists", "one call per parameter, over a list of tensors", "false"}},
                       std::make_shared<Zero3>()});
+
+[[maybe_unused]] const bool named_zero3 = name_strategy(
+    "zero3", {{"DeepSpeed stage 3", "DeepSpeed", "strategy.zero_stage=3"},
+              {"stage3_prefetch_bucket_size", "DeepSpeed", "strategy.zero3.prefetch_bucket"},
+              {"stage3_param_persistence_threshold", "DeepSpeed", "strategy.zero3.persistence_threshold"}});
 
 }  // namespace
 

@@ -116,9 +116,10 @@ using SquaredReluGrad = CurveGrad<T, Squared>;
     cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
     cpu_operators().add({"activation.squared_relu", "square of the larger of x and 0", {}, both<SquaredRelu>()}) &&
     cpu_operators().add({"activation.silu_mul", "SiLU of the gate times up", {}, both<SiluMul>()}) &&
-    cpu_operators().add({"activation_grad.gelu", "gradient of GELU", {}, both<GeluExactGrad>()}) &&
-    cpu_operators().add({"activation_grad.gelu_tanh", "gradient of GELU by tanh", {}, both<GeluTanhGrad>()}) &&
-    cpu_operators().add({"activation_grad.squared_relu", "its gradient", {}, both<SquaredReluGrad>()}) &&
+    cpu_operators().add({"activation_grad.gelu", "gradient of GELU", curve_gradient(), both<GeluExactGrad>()}) &&
+    cpu_operators().add(
+        {"activation_grad.gelu_tanh", "gradient of GELU by tanh", curve_gradient(), both<GeluTanhGrad>()}) &&
+    cpu_operators().add({"activation_grad.squared_relu", "its gradient", curve_gradient(), both<SquaredReluGrad>()}) &&
     cpu_operators().add({"activation_grad.silu_mul", "gradients of gate and up", {}, both<SiluMulGrad>()});
 
 }  // namespace

@@ -74,7 +74,12 @@ Drawn draw_using(std::mt19937_64& random, const Strategy& strategy) {
   static const std::vector<Drawn (*)(std::mt19937_64&)> kFamilies{
       dense, draw_sharded, draw_context, experts, draw_images, draw_adversarial, draw_central, draw_ordered};
   for (;;) {
-    const Drawn d = any_of(random, kFamilies)(random);
+    Drawn d = any_of(random, kFamilies)(random);
+    if (const std::vector<StrategyExample> own = strategy.examples(); !own.empty()) {
+      const StrategyExample example = any_of(random, own);
+      example.turn_on(d.strategy);
+      d.name += " " + example.name;
+    }
     const std::int64_t played = static_cast<std::int64_t>(d.site->cluster.device_count()) *
                                 d.workload.training.global_batch / (d.strategy.dp * d.strategy.microbatch);
     if (uses(d, strategy) && played <= 512 && lowers(d)) return d;

@@ -168,10 +168,20 @@ TEST_CASE("every registered strategy says when it is in use") {
     for (const std::string& name : active_strategies({job.workload, central, 4}))
       if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   }
+  for (const auto& entry : strategies().entries())
+    for (const StrategyExample& example : entry.value->examples()) {
+      StrategySettings own = job.strategy;
+      own.*example.axis *= example.ranks;
+      own.dp = own.dp_replicate * own.dp_shard;
+      example.turn_on(own);
+      CHECK(entry.value->active({job.workload, own, 4}));
+      used.push_back(entry.name);
+    }
   job.workload.network = tiny_gan();
   CHECK(active_strategies({job.workload, job.strategy, 4}) == std::vector<std::string>{"adversarial"});
   used.emplace_back("adversarial");
   std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
   CHECK(used == strategies().names());
 }
 
