@@ -39,7 +39,7 @@ std::vector<GanttRow> role_rows(const Program& program) {
 StepReport play_step(const Session& session, const Program& program, MemoryReport memory, const PlayRequest& request) {
   const CostModel cost = session.cost_model();
   auto trace = std::make_shared<Trace>(std::vector<int>(request.traced.begin(), request.traced.end()));
-  trace->streams = program.streams;
+  trace->streams = program.stream_names();
   RunOptions options;
   options.steps = steps_to_play(session);
   options.fold = request.fold;
