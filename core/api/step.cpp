@@ -79,7 +79,7 @@ StepReport simulate(const Session& session, const Program& program, const Simula
   std::set<int> traced = options.traced;
   for (const GanttRow& row : rows) traced.insert(row.rank);
   auto trace = std::make_shared<Trace>(std::vector<int>(traced.begin(), traced.end()));
-  trace->streams = program.streams;
+  trace->streams = program.stream_names();
   const CostModel cost = session.cost_model();
   const RunResult run =
       backends().at(backend).value()->run(program, session.cluster, cost, run_options(session, options), *trace);

@@ -48,13 +48,14 @@ void add_machine_links(ClusterGraph& graph, const MachineSpec& machine, std::siz
   for (std::size_t i = 0; i < machine.links.size(); ++i) {
     const auto& link = machine.links[i];
     auto there = first_link + static_cast<LinkId>(2 * i);
-    std::string kind(name_of(link.kind));
-    add_edge(first_vertex + link.a, first_vertex + link.b, ClusterEdge{there, kind, link.rate}, graph);
-    add_edge(first_vertex + link.b, first_vertex + link.a, ClusterEdge{there + 1, kind, link.rate}, graph);
+    add_edge(first_vertex + link.a, first_vertex + link.b, ClusterEdge{there, link.kind, link.rate}, graph);
+    add_edge(first_vertex + link.b, first_vertex + link.a, ClusterEdge{there + 1, link.kind, link.rate}, graph);
   }
 }
 
 }  // namespace
+
+std::string_view kind_name(const ClusterEdge& edge) { return edge.kind ? name_of(*edge.kind) : "network"; }
 
 ClusterGraph Cluster::graph() const {
   ClusterGraph graph;
@@ -68,13 +69,13 @@ ClusterGraph Cluster::graph() const {
       map.first_of_node.push_back(num_vertices(graph));
       part_of_node.push_back(part);
       for (const auto& v : block.machine->vertices)
-        add_vertex(ClusterVertex{fmt::format("node{}/{}", node, v.name), std::string(name_of(v.kind))}, graph);
+        add_vertex(ClusterVertex{fmt::format("node{}/{}", node, v.name), v.kind, node, v.name}, graph);
       add_machine_links(graph, *block.machine, map.first_of_node.back(), impl_->first_link(block, node));
     }
   }
   map.first_switch = num_vertices(graph);
   for (int s = 0; s < impl_->fabric->switch_count(); ++s)
-    add_vertex(ClusterVertex{impl_->fabric->switch_name(s), "switch"}, graph);
+    add_vertex(ClusterVertex{impl_->fabric->switch_name(s), std::nullopt}, graph);
 
   auto vertex_of = [&](const FabricEnd& end) {
     if (end.fabric_switch >= 0) return map.first_switch + end.fabric_switch;
@@ -82,7 +83,7 @@ ClusterGraph Cluster::graph() const {
   };
   for (int i = 0; i < impl_->fabric->link_count(); ++i) {
     auto [from, to] = impl_->fabric->ends(i);
-    add_edge(vertex_of(from), vertex_of(to), ClusterEdge{impl_->fabric_first + i, "network", impl_->fabric->rate(i)},
+    add_edge(vertex_of(from), vertex_of(to), ClusterEdge{impl_->fabric_first + i, std::nullopt, impl_->fabric->rate(i)},
              graph);
   }
   return graph;

@@ -87,6 +87,8 @@ class CollectiveModel {
     Seconds skew{0};
     /// Measured times that go before the model's, where they speak of a call's operation, ranks and nodes. May be null.
     std::shared_ptr<const CollectiveTable> table{};
+
+    bool operator==(const Options&) const = default;  ///< Tables are the same where they are one object.
   };
   explicit CollectiveModel(const Cluster& cluster);
   CollectiveModel(const Cluster& cluster, Options options);

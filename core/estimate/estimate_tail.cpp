@@ -53,8 +53,7 @@ class Tail {
         role_(p.roles[static_cast<std::size_t>(stage.role)]),
         stream_free_(p.streams.size(), 0.0),
         calls_(p.groups.size(), 0) {
-    for (std::size_t s = 0; s < p.streams.size(); ++s)
-      if (p.streams[s] == "dp") dp_ = static_cast<StreamId>(s);
+    dp_ = p.stream_along(Axis::dp_shard);
     queues_.resize(p.streams.size());
     recorded_here_.assign(static_cast<std::size_t>(role_.events), 0);
     for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {

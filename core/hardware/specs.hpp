@@ -27,6 +27,7 @@ struct Source {
   std::string key;   ///< Short key, unique in its file.
   std::string text;  ///< Citation or address.
   Evidence evidence = Evidence::estimate;
+  bool operator==(const Source&) const = default;
 };
 
 struct NvlinkSpec {
@@ -178,12 +179,14 @@ struct ClusterSpec {
   struct Part {
     std::string machine;
     int nodes;
+    bool operator==(const Part&) const = default;
   };
   std::string id;
   std::string name;
   std::vector<Part> parts;
   std::string network;
   std::vector<Source> sources;
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 }  // namespace rehearse

@@ -12,19 +12,18 @@
 namespace rehearse {
 namespace {
 
-/// Names that architectures give the product of a target: one with several results, or one for each.
-std::vector<std::string> ops_of(const std::string& target) {
-  if (target == "qkv") return {"attention.qkv", "attention.q", "attention.k", "attention.v"};
-  if (target == "proj") return {"attention.proj"};
-  if (target == "fc1") return {"mlp.fc1", "mlp.gate_up", "mlp.gate", "mlp.up"};
-  return {"mlp.fc2", "mlp.down"};
+/// A target is a word of the scenario.
+Projection projection_of(const std::string& target) {
+  if (target == "qkv") return Projection::qkv;
+  if (target == "proj") return Projection::attention_output;
+  if (target == "fc1") return Projection::mlp_inner;
+  return Projection::mlp_output;
 }
 
 bool targeted(const OpSpec& op, const std::vector<std::string>& targets) {
-  return op.kind == OpKind::linear && std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
-           const auto names = ops_of(target);
-           return std::find(names.begin(), names.end(), op.name) != names.end();
-         });
+  return op.projection != Projection::none &&
+         std::any_of(targets.begin(), targets.end(),
+                     [&](const std::string& target) { return projection_of(target) == op.projection; });
 }
 
 void freeze(BlockSpec& block) {
@@ -91,6 +90,7 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
   added.push_back(std::move(down));
   added.push_back(std::move(up));
   added.insert(added.end(), sums.begin(), sums.end());
+  for (OpSpec& op : added) op.part = base.part;
   return added;
 }
 

@@ -19,7 +19,10 @@ Dim flattened(const Shape& trailing) { return {trailing.front().tag, elements(tr
 
 }  // namespace
 
-BlockBuilder::BlockBuilder(std::string name) { block_.name = std::move(name); }
+BlockBuilder::BlockBuilder(std::string name, BlockKind kind) {
+  block_.name = std::move(name);
+  block_.kind = kind;
+}
 
 int BlockBuilder::tensor(TensorSpec spec) {
   spec.name = prefix_ + spec.name;
@@ -39,7 +42,8 @@ OpSpec& BlockBuilder::op(OpKind kind, const std::string& name, std::vector<int> 
                                         .name = prefix_ + name,
                                         .inputs = std::move(inputs),
                                         .outputs = std::move(outputs),
-                                        .params = std::move(params)});
+                                        .params = std::move(params),
+                                        .part = part_});
 }
 
 int BlockBuilder::like(const std::string& name, int x) {
@@ -50,8 +54,8 @@ int BlockBuilder::input(Shape trailing) {
   return block_.input = tensor({.name = "input", .shape = activation(trailing)});
 }
 
-int BlockBuilder::integers(std::string name) {
-  return tensor({.name = std::move(name), .shape = activation({}), .integer = true});
+int BlockBuilder::integers(std::string name, SampleField field) {
+  return tensor({.name = std::move(name), .shape = activation({}), .integer = true, .field = field});
 }
 
 int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden,
@@ -110,7 +114,7 @@ std::vector<int> BlockBuilder::linear(const std::string& name, int x, const std:
   if (options.bias) params.push_back(param({.name = name + ".bias", .shape = {out}, .segments = segments}));
   std::vector<int> outputs;
   for (const auto& piece : pieces) outputs.push_back(tensor({.name = piece.name, .shape = activation(piece.trailing)}));
-  op(OpKind::linear, name, {x}, outputs, std::move(params));
+  op(OpKind::linear, name, {x}, outputs, std::move(params)).projection = options.projection;
   return outputs;
 }
 

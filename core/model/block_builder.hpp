@@ -3,6 +3,7 @@
 // returns the index of the tensor it makes, which has the op's name.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/model/network.hpp"
@@ -19,6 +20,7 @@ struct LinearOptions {
   bool bias = false;
   double init_std = 0.0;     ///< Of the weight; biases start at zero.
   std::string tied_to = {};  ///< Full name of the parameter that the weight shares storage with, or empty.
+  Projection projection = Projection::none;
 };
 
 /// What queries meet beside the keys of their own sequence up to themselves.
@@ -36,14 +38,26 @@ struct StateSpaceInputs {
 
 class BlockBuilder {
  public:
-  explicit BlockBuilder(std::string name);
+  explicit BlockBuilder(std::string name, BlockKind kind = BlockKind::part);
+  /// Ops that are added while the scope lives belong to its part of the layer; the innermost scope counts.
+  class PartScope {
+   public:
+    PartScope(BlockBuilder& block, LayerPart part) : block_(block), before_(std::exchange(block.part_, part)) {}
+    ~PartScope() { block_.part_ = before_; }
+    PartScope(const PartScope&) = delete;
+    PartScope& operator=(const PartScope&) = delete;
+
+   private:
+    BlockBuilder& block_;
+    LayerPart before_;
+  };
   /// Put before the names of everything added from here on: "mtp." where a block holds a second layer.
   void within(std::string prefix) { prefix_ = std::move(prefix); }
 
   /// Activations [batch, sequence, trailing...] that come from the block before.
   int input(Shape trailing);
   /// Token ids or labels [batch, sequence].
-  int integers(std::string name);
+  int integers(std::string name, SampleField field = SampleField::other);
 
   /// `tied_to` as in LinearOptions.
   int embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std,
@@ -99,6 +113,7 @@ class BlockBuilder {
   /// Mean over tokens: a scalar in fp32.
   int cross_entropy(const std::string& name, int logits, int labels);
 
+  [[nodiscard]] std::size_t param_count() const { return block_.params.size(); }
   /// The block, handing tensor `output` to the next one; -1 for the last block.
   [[nodiscard]] BlockSpec finish(int output) &&;
 
@@ -113,6 +128,7 @@ class BlockBuilder {
 
   BlockSpec block_;
   std::string prefix_;
+  LayerPart part_ = LayerPart::none;
 };
 
 }  // namespace rehearse

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/sample_field.hpp"
 #include "core/base/units.hpp"
 
 namespace rehearse {
@@ -138,9 +139,8 @@ struct TensorSpec {
   Shape shape;
   bool fp32 = false;     ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
   bool integer = false;  ///< Token ids and labels.
-  /// Images: as integers, they come from the input, in the type of activations. Called "noise" they are drawn, not
-  /// read.
-  bool loaded = false;
+  bool loaded = false;   ///< Images and noise: as integers, they come from the input, in the type of activations.
+  SampleField field = SampleField::other;  ///< Of inputs.
   std::string from =
       {};  ///< "BLOCK.TENSOR" of an earlier block whose value this is (a skip connection past other blocks), or empty.
   /// Whether the step's input brings it.
@@ -169,9 +169,28 @@ struct Routing {
   double z_loss = 0.0;    ///< Coefficient of the squared log-sum-exp (Zoph et al. 2022, eq. 5); 0: none.
 };
 
+/// The part of a transformer's layer that an op belongs to. Recomputation chooses ops by it.
+enum class LayerPart : std::uint8_t {
+  none,               ///< Norms before the branches, residual additions, and all that is in no such layer.
+  attention,          ///< From the projections of queries, keys and values to that of the result.
+  latent_projection,  ///< Of latent attention: what is made of the latent vectors, their norms included.
+  mlp,
+  experts,  ///< Router, dispatch, experts, combination.
+  shared_experts
+};
+
+/// What a product of a layer projects to: a fused product, or each of its pieces. Adapters choose products by it.
+enum class Projection : std::uint8_t {
+  none,
+  qkv,               ///< Queries, keys or values.
+  attention_output,  ///< The attention's result, back to the residual stream.
+  mlp_inner,         ///< The inner features of an MLP, gates included.
+  mlp_output         ///< Back to the residual stream.
+};
+
 struct OpSpec {
   OpKind kind;
-  std::string name;         ///< "attention.qkv"
+  std::string name;         ///< "attention.qkv"; for people.
   std::vector<int> inputs;  ///< Indices into BlockSpec::tensors.
   std::vector<int> outputs;
   std::vector<int> params;  ///< Indices into BlockSpec::params: weight, then bias.
@@ -201,15 +220,23 @@ struct OpSpec {
   double limit = 0.0;         ///< weighted_silu_mul: bound of gate and up; 0: none.
   double factor = 1.0;        ///< add: factor of the second operand.
   bool frozen = false;        ///< Its parameters are: backward makes no gradients of them and keeps nothing for that.
-  bool low_rank = false;      ///< linear, dropout: of an adapter, whose products stay in the type of activations.
+  LayerPart part = LayerPart::none;
+  Projection projection = Projection::none;
+  bool low_rank = false;  ///< linear, dropout: of an adapter, whose products stay in the type of activations.
   /// adversarial_loss: the hinge loss (Lim and Ye 2017) instead of the logistic one (Goodfellow et al. 2014).
   bool hinge = false;
+};
+
+enum class BlockKind : std::uint8_t {
+  part,  ///< Of a network that is cut where work divides evenly; an embedding or a head.
+  layer  ///< One of a transformer's layers, which pipelines deal out by number.
 };
 
 struct BlockSpec {
   /// "embedding", "layer", "head"; "dense_layer" where the first layers of a network have no experts, "window_layer"
   /// where some attend to a window only; "mamba_layer", "attention_layer", "mlp_layer", "expert_layer" of a hybrid.
   std::string name;
+  BlockKind kind = BlockKind::part;
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<OpSpec> ops;
@@ -218,7 +245,7 @@ struct BlockSpec {
   /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Whether it is one of the layers that pipelines deal out.
-  [[nodiscard]] bool is_layer() const { return name == "layer" || name.ends_with("_layer"); }
+  [[nodiscard]] bool is_layer() const { return kind == BlockKind::layer; }
 };
 
 /// `blocks[i]` stands `repeat[i]` times: in a row, or, of layers that alternate, in turn with the others. Two networks

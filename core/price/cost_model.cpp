@@ -46,15 +46,15 @@ double overlap_rate(double sm_sensitivity, double hbm_sensitivity, const Interfe
 }
 
 TimeCategory category_of_stream(const Program& program, StreamId stream) {
-  const std::string& name = program.streams.at(static_cast<std::size_t>(stream));
-  const auto starts = [&](std::string_view prefix) { return name.rfind(prefix, 0) == 0; };
-  if (starts("tp")) return TimeCategory::exposed_tp;
-  if (starts("cp")) return TimeCategory::exposed_cp;
-  if (starts("ep")) return TimeCategory::exposed_ep;
-  if (starts("dp")) return TimeCategory::exposed_dp;
-  if (starts("pp")) return TimeCategory::exposed_pp;
-  if (starts("tile")) return TimeCategory::exposed_tile;
-  if (starts("io") || starts("host")) return TimeCategory::input;
+  const Stream& s = program.streams.at(static_cast<std::size_t>(stream));
+  if (s.role == StreamRole::storage || s.role == StreamRole::host) return TimeCategory::input;
+  if (s.role != StreamRole::communication) return TimeCategory::exposed_copy;
+  if (s.axes.contains(Axis::tp)) return TimeCategory::exposed_tp;
+  if (s.axes.contains(Axis::cp)) return TimeCategory::exposed_cp;
+  if (s.axes.contains(Axis::ep)) return TimeCategory::exposed_ep;
+  if (s.axes.contains(Axis::dp_shard) || s.axes.contains(Axis::dp_replicate)) return TimeCategory::exposed_dp;
+  if (s.axes.contains(Axis::pp)) return TimeCategory::exposed_pp;
+  if (s.axes.contains(Axis::tile_h) || s.axes.contains(Axis::tile_w)) return TimeCategory::exposed_tile;
   return TimeCategory::exposed_copy;
 }
 
@@ -68,7 +68,8 @@ bool beside_copies_out(const Program& p, const Task& task, const Body& body) {
   };
   const bool to_device = std::any_of(task.operands.begin(), task.operands.end(),
                                      [&](const Operand& o) { return o.access != Access::read && in_device(o); });
-  return to_device && std::find(p.streams.begin(), p.streams.end(), "copies.out") != p.streams.end();
+  return to_device && std::any_of(p.streams.begin(), p.streams.end(),
+                                  [](const Stream& s) { return s.role == StreamRole::copy_out; });
 }
 
 /// Experts of a product over rows whose numbers the device alone knows until the host asks; 0 for other tasks.
@@ -168,7 +169,7 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
       out.category = known->second.category;
       return out;
     }
-  if (p.stream_kinds[static_cast<std::size_t>(task.stream)] == StreamKind::host) {
+  if (p.role_of(task.stream) == StreamRole::host) {
     const TaskTraffic t = traffic_of(p, task, body, at);
     PricedTask out;
     out.time = out.floor = Bytes{t.read + t.written} / host_rate(p.device_of_rank[static_cast<std::size_t>(rank)]);
@@ -390,7 +391,7 @@ bool updates_on_host(const Program& program) {
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
       if (std::holds_alternative<ComputeTask>(body.graph[v].kind) &&
-          program.stream_kinds[static_cast<std::size_t>(body.graph[v].stream)] == StreamKind::host)
+          program.role_of(body.graph[v].stream) == StreamRole::host)
         return true;
   return false;
 }

@@ -79,6 +79,8 @@ class CostModel {
     /// Kernels of a rank take this times as long: stragglers. Ranks not named are as fast as they should be.
     std::map<int, double> slowdown{};
 
+    /// Profiles and times are the same where they are one object.
+    bool operator==(const Options&) const = default;
     /// What a job's kernel settings say of it, all else as above.
     [[nodiscard]] static Options of(const KernelSettings& kernels);
   };

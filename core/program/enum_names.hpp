@@ -30,7 +30,16 @@ constexpr auto list(Of<Access>) { return std::to_array<std::string_view>({"read"
 constexpr auto list(Of<P2pTask::Direction>) { return std::to_array<std::string_view>({"send", "receive"}); }
 constexpr auto list(Of<View>) { return std::to_array<std::string_view>({"dense", "expert"}); }
 constexpr auto list(Of<Join>) { return std::to_array<std::string_view>({"none", "dp", "pp"}); }
-constexpr auto list(Of<StreamKind>) { return std::to_array<std::string_view>({"device", "host", "storage"}); }
+constexpr auto list(Of<StreamRole>) {
+  return std::to_array<std::string_view>({"compute", "communication", "copy", "copy_out", "host", "storage"});
+}
+constexpr auto list(Of<MessageKind>) {
+  return std::to_array<std::string_view>(
+      {"activations", "activation_gradients", "parameters", "gradients", "inputs", "outputs", "output_gradients"});
+}
+constexpr auto list(Of<TensorRole>) {
+  return std::to_array<std::string_view>({"general", "logits_gradient", "fp8_scales"});
+}
 constexpr auto list(Of<Var>) {
   return std::to_array<std::string_view>({"coord", "extent", "island", "layer", "chunk", "microbatch", "pass", "copy",
                                           "step", "microbatches", "peer", "dynamic"});
@@ -47,6 +56,7 @@ auto collect() {
   for (std::size_t i = 0; i < N; ++i) out[i] = name_of(static_cast<E>(i));
   return out;
 }
+inline auto list(Of<SampleField>) { return collect<SampleField, static_cast<std::size_t>(SampleField::noise) + 1>(); }
 inline auto list(Of<Axis>) { return collect<Axis, kAxisCount>(); }
 inline auto list(Of<MemoryCategory>) { return collect<MemoryCategory, kMemoryCategories>(); }
 inline auto list(Of<ComputeOp>) { return collect<ComputeOp, static_cast<std::size_t>(ComputeOp::quantise) + 1>(); }

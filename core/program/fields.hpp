@@ -72,6 +72,7 @@ void each(Of<Tensor>, F&& f) {
   f("layout", &T::layout);
   f("lifetime", &T::lifetime);
   f("category", &T::category);
+  f("role", &T::role);
   f("space", &T::space);
   f("per_layer", &T::per_layer);
   f("per_chunk", &T::per_chunk);
@@ -149,6 +150,7 @@ void each(Of<InputTask>, F&& f) {
   f("samples", &InputTask::samples);
   f("first", &InputTask::first);
   f("what", &InputTask::what);
+  f("field", &InputTask::field);
 }
 template <class F>
 void each(Of<ScalarTask>, F&& f) {
@@ -263,6 +265,13 @@ void each(Of<MessageEdge>, F&& f) {
   f("tensor", &MessageEdge::tensor);
   f("per_layer", &MessageEdge::per_layer);
   f("blocking", &MessageEdge::blocking);
+  f("kind", &MessageEdge::kind);
+}
+template <class F>
+void each(Of<Stream>, F&& f) {
+  f("name", &Stream::name);
+  f("role", &Stream::role);
+  f("axes", &Stream::axes);
 }
 template <class F>
 void each(Of<GroupSpec>, F&& f) {
@@ -298,7 +307,6 @@ void each(Of<Program>, F&& f) {
   f("device_of_rank", &T::device_of_rank);
   f("process_of_rank", &T::process_of_rank);
   f("streams", &T::streams);
-  f("stream_kinds", &T::stream_kinds);
   f("tables", &T::tables);
   f("groups", &T::groups);
   f("dynamic_dims", &T::dynamic_dims);

@@ -1,5 +1,6 @@
 #include "core/program/operation_class.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace rehearse {
@@ -15,6 +16,12 @@ std::optional<OperationClass> class_named(std::string_view name) {
   for (int c = 0; c < kOperationClasses; ++c)
     if (name_of(static_cast<OperationClass>(c)) == name) return static_cast<OperationClass>(c);
   return std::nullopt;
+}
+
+bool is_linear_product(const ComputeTask& task) {
+  constexpr std::array<std::string_view, 5> kVariants{"linear", "linear_input_grad", "linear_weight_grad",
+                                                      "linear_piece", "linear_input_grad_piece"};
+  return task.op == ComputeOp::matmul && std::find(kVariants.begin(), kVariants.end(), task.variant) != kVariants.end();
 }
 
 OperationClass class_of_task(const Task& task) {

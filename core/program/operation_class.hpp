@@ -32,6 +32,9 @@ inline constexpr int kOperationClasses = 14;
 /// The class of that name; nullopt where there is none.
 [[nodiscard]] std::optional<OperationClass> class_named(std::string_view name);
 
+/// Whether it is a product of a linear layer, whole or in pieces, with its weight as an operand or a result.
+[[nodiscard]] bool is_linear_product(const ComputeTask& task);
+
 /// The class that a task's kernels have in a trace of a real run.
 [[nodiscard]] OperationClass class_of_task(const Task& task);
 

@@ -36,6 +36,25 @@ Program& Program::operator=(const Program&) = default;
 Program& Program::operator=(Program&&) noexcept = default;
 Program::~Program() = default;
 
+std::string_view name_of(MessageKind kind) {
+  static constexpr std::array<std::string_view, 7> kNames{
+      "activations", "activation gradients", "parameters", "gradients", "inputs", "outputs", "output gradients"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+StreamId Program::stream_along(Axis axis) const {
+  const auto at = std::find_if(streams.begin(), streams.end(), [axis](const Stream& s) {
+    return s.role == StreamRole::communication && s.axes.contains(axis);
+  });
+  return at == streams.end() ? StreamId{-1} : static_cast<StreamId>(at - streams.begin());
+}
+
+std::vector<std::string> Program::stream_names() const {
+  std::vector<std::string> out;
+  for (const Stream& s : streams) out.push_back(s.name);
+  return out;
+}
+
 std::string_view name_of(MemoryCategory c) {
   static constexpr std::array<std::string_view, kMemoryCategories> kNames{
       "weights", "gradients", "optimizer", "activations", "communication", "workspace", "framework"};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/program/task.hpp"
@@ -12,8 +13,9 @@ namespace rehearse {
 
 struct Body;  // body.hpp
 
-/// Bumped when the meaning of any field changes; part of the hash that ranks compare.
-inline constexpr int kProgramVersion = 1;
+/// Bumped when the meaning of any field changes; part of the hash that ranks compare. 2: streams, messages, tensors and
+/// inputs say what they are for, which their names said before.
+inline constexpr int kProgramVersion = 2;
 
 /// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after
 /// its last (or after event `release_after`, where another stream still reads). A freed instance is allocated again by
@@ -98,16 +100,44 @@ struct ChunkPlacement {
   int last_layer;
 };
 
-/// A message kind between two bodies: both ends of every P2pTask with this edge carry tensors like `tensor`.
+/// What messages carry.
+enum class MessageKind : std::uint8_t {
+  activations,           ///< From a pipeline stage to the next, with the skip connections that ride along.
+  activation_gradients,  ///< The way back.
+  parameters,            ///< From the rank that keeps them to one that computes with them.
+  gradients,             ///< Of parameters, to the rank that keeps them.
+  inputs,                ///< Samples, from the rank that reads them.
+  outputs,               ///< Of the network, to the rank that takes the loss.
+  output_gradients       ///< The way back.
+};
+[[nodiscard]] std::string_view name_of(MessageKind kind);  ///< "activation gradients", for people.
+
+/// A kind of messages between two bodies: both ends of every P2pTask with this edge carry tensors like `tensor`.
 struct MessageEdge {
-  std::string name;  ///< "activations forward", "gradient backward", "halo north"
+  std::string name;  ///< "activations forward", for people.
   int tensor;        ///< Size is evaluated at the sender.
   bool per_layer = false;
   bool blocking = false;  ///< Either end's host stands still until the message is there.
+  MessageKind kind = MessageKind::activations;
 };
 
-/// What a stream is a queue of: a compute task on a host stream runs on the CPU and is priced by it.
-enum class StreamKind : std::uint8_t { device, host, storage };
+/// What a stream is a queue of.
+enum class StreamRole : std::uint8_t {
+  compute,        ///< Kernels of the model.
+  communication,  ///< Collectives and messages along `Stream::axes`.
+  copy,           ///< Copies between device and host: to the device alone where another stream is for copies out.
+  copy_out,       ///< Copies from the device.
+  host,           ///< Work of the CPU: a compute task there is priced by it.
+  storage         ///< Reads of samples.
+};
+
+/// A FIFO queue of each rank.
+struct Stream {
+  std::string name;  ///< "compute", "pp.send_next": for people.
+  StreamRole role = StreamRole::compute;
+  AxisSet axes = {};  ///< Of communication: the axes of the groups that it talks along.
+  bool operator==(const Stream&) const = default;
+};
 
 struct Program {
   int version = kProgramVersion;
@@ -116,8 +146,7 @@ struct Program {
   Mesh mesh;
   std::vector<int> device_of_rank;
   std::vector<int> process_of_rank;  ///< Empty: one process per rank. Ranks of one process share its host threads.
-  std::vector<std::string> streams;
-  std::vector<StreamKind> stream_kinds;
+  std::vector<Stream> streams;
   std::vector<std::vector<std::int64_t>> tables;  ///< For ExprOp::lookup: uneven layers, bucket offsets.
   std::vector<GroupSpec> groups;
   std::vector<DynamicDim> dynamic_dims;
@@ -144,6 +173,10 @@ struct Program {
   Program& operator=(Program&&) noexcept;
   ~Program();
 
+  [[nodiscard]] StreamRole role_of(StreamId stream) const { return streams[static_cast<std::size_t>(stream)].role; }
+  /// The first stream for communication along the axis; -1 where there is none.
+  [[nodiscard]] StreamId stream_along(Axis axis) const;
+  [[nodiscard]] std::vector<std::string> stream_names() const;
   /// Elements a rank holds of one instance: the layout applied to the global shape.
   [[nodiscard]] std::int64_t local_elements(const Tensor& tensor, const ExprContext& at) const;
   [[nodiscard]] double local_bytes(const Tensor& tensor, const ExprContext& at) const {

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/sample_field.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/program/tensor.hpp"
 
@@ -156,12 +157,13 @@ struct HostTask {
   std::string routine;
 };
 /// Input: samples read from storage and decoded.
-/// `first` is the global index, in the step, of the first sample; `what` names the field of a sample ("tokens",
-/// "labels").
+/// `first` is the global index, in the step, of the first sample; `what` names the field of a sample for people
+/// ("tokens", "loss.labels").
 struct InputTask {
   ExprId samples;
   ExprId first = ExprPool::kZero;
   std::string what;
+  SampleField field = SampleField::other;
 };
 /// A scalar decision that later entries may read: gradient norm, overflow vote.
 /// that predicates see as dynamic dimension `dynamic` (bound 1).

@@ -110,6 +110,13 @@ enum class MemoryCategory : std::uint8_t {
 inline constexpr int kMemoryCategories = 7;
 [[nodiscard]] std::string_view name_of(MemoryCategory c);
 
+/// What a tensor is, where that is more than its category and lifetime say.
+enum class TensorRole : std::uint8_t {
+  general,
+  logits_gradient,  ///< Of the loss by fp32 logits, as frameworks make it op by op.
+  fp8_scales        ///< Scales of an operator's operands, and the largest values that make those of the next step.
+};
+
 enum class MemorySpace : std::uint8_t { device, pinned_host, host, nvme };
 
 /// Which instance of a tensor, relative to the entry that binds it.
@@ -127,6 +134,7 @@ struct Tensor {
   Layout layout;
   Lifetime lifetime = Lifetime::scratch;
   MemoryCategory category = MemoryCategory::activations;
+  TensorRole role = TensorRole::general;
   MemorySpace space = MemorySpace::device;
   bool per_layer = false, per_chunk = false, per_microbatch = false, per_pass = false;
   /// A view: shares the storage of this tensor on the same rank and allocates nothing.

@@ -143,7 +143,7 @@ class Collectives {
   explicit Collectives(const fs::path& topologies) : catalogue_(topologies) {}
 
   void score(const Measurement& row, std::vector<KernelRow>& out) {
-    KernelRow base{row.id, "collectives", false, {}, {}, {}, {}};
+    KernelRow base{row.id, "collectives", false, {}, {}, {}, {}, true};
     try {
       const Run run = run_of(row);
       base.group = fmt::format("{} on {}, {} GPUs", name_of(run.op), run.machine, run.group.size());

@@ -21,6 +21,7 @@ struct KernelRow {
   std::string skipped;  ///< Why there is no prediction; empty with one.
   /// The same on any GPU by any kernel: "products", "attention d128"; empty where nothing is to be counted together.
   std::string kind;
+  bool collective = false;  ///< The time of a collective, not of a kernel.
   [[nodiscard]] double error() const { return predicted / measured - 1; }
 };
 

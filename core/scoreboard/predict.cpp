@@ -1,10 +1,9 @@
 #include "core/scoreboard/predict.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
-
-#include <fmt/format.h>
+#include <utility>
+#include <vector>
 
 #include "core/cluster/make_cluster.hpp"
 #include "core/estimate/estimate.hpp"
@@ -20,32 +19,44 @@ namespace rehearse {
 
 namespace {
 
-/// A cluster and its prices, under one choice of kernels; not to be moved once the model refers to the cluster.
+/// All that prices depend on beside the files of one catalogue: a site is made from it and from nothing else.
+struct SiteKey {
+  ClusterSpec cluster;
+  CalibrationOptions calibration;
+  CostModel::Options prices;
+  bool operator==(const SiteKey&) const = default;
+
+  SiteKey(const Scenario& s, const std::string& without)
+      : calibration(calibration_options(s.kernels)), prices(CostModel::Options::of(s.kernels)) {
+    const ClusterPart& part = s.cluster.parts.front();
+    cluster.parts = {{part.machine, part.nodes}};
+    cluster.network = s.cluster.network;
+    calibration.without = without;
+    calibration.attention_or_default = true;  // The mapping notes it.
+  }
+};
+
+/// A cluster and its prices; not to be moved once the model refers to the cluster.
 struct Site {
+  SiteKey key;
   Cluster cluster;
   CostModel cost;
-  Site(Cluster c, const std::filesystem::path& calibration, const std::string& without, const RowJob& job)
-      : cluster(std::move(c)),
-        cost(cluster, profiles(cluster, calibration, without, job), CostModel::Options::of(job.scenario.kernels)) {}
+  Site(SiteKey k, const Catalogue& catalogue, const std::filesystem::path& calibrations)
+      : key(std::move(k)),
+        cluster(make_cluster(catalogue, key.cluster)),
+        cost(cluster, profiles(cluster, calibrations, key.calibration), key.prices) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
   static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory,
-                                      const std::string& without, const RowJob& job) {
-    CalibrationOptions wanted = calibration_options(job.scenario.kernels);
-    wanted.without = without;
-    wanted.attention_or_default = true;  // The mapping notes it.
+                                      const CalibrationOptions& wanted) {
     CostModel::Profiles out;
-    for (const Cluster::Part& part : cluster.parts()) {
+    for (const Cluster::Part& part : cluster.parts())
       out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, wanted));
-    }
     return out;
   }
 };
-
-/// Which attention constants the prices take; those of unfused attention take none.
-std::string flash_of(const KernelSettings& k) { return k.attention == AttentionKernel::flash ? name_of(k.flash) : ""; }
 
 /// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is
 /// larger and takes a block of its own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics,
@@ -54,7 +65,7 @@ Bytes idle_logits(const Program& program, const Workload& workload, const Strate
   if (workload.kernels.fused_cross_entropy || !strategy.fsdp.enabled) return {};
   Bytes most;
   for (const Tensor& t : program.tensors)
-    if (t.name.ends_with(".loss.logits_grad_fp32"))
+    if (t.role == TensorRole::logits_gradient)
       most = max(most, Bytes{program.local_bytes(t, program.mesh.context(0)) / 2});
   return most;
 }
@@ -95,7 +106,7 @@ struct RowPredictor::Impl {
   KnownModels known;
   std::filesystem::path calibration;
   std::string backend, without;
-  std::map<std::string, std::unique_ptr<Site>> sites;
+  std::vector<std::unique_ptr<Site>> sites;  ///< One for each key.
 
   Impl(const PredictorPaths& paths, std::string b, std::string w)
       : catalogue(paths.topologies),
@@ -106,18 +117,10 @@ struct RowPredictor::Impl {
         without(std::move(w)) {}
 
   const Site& site(const RowJob& job) {
-    const Scenario& s = job.scenario;
-    const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network,
-                                 flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products),
-                                 s.kernels.cuda_graphs, s.kernels.launch_blocking, s.kernels.fused_experts)];
-    if (!at) {
-      ClusterSpec spec;
-      spec.parts = {{part.machine, part.nodes}};
-      spec.network = s.cluster.network;
-      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, without, job);
-    }
-    return *at;
+    SiteKey key(job.scenario, without);
+    const auto at = std::find_if(sites.begin(), sites.end(), [&](const auto& s) { return s->key == key; });
+    if (at != sites.end()) return **at;
+    return *sites.emplace_back(std::make_unique<Site>(std::move(key), catalogue, calibration));
   }
 
   Estimate estimated(const Workload& workload, const RowJob& job, const Site& at) const {

@@ -11,24 +11,22 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// Lowering says what it does not know: that is a reason of its own.
-std::string reason_of(const Error& e) {
-  const std::string what = e.what();
-  if (what.find("has no lowering") != std::string::npos) return "strategy not lowered yet";
-  return "refused";
-}
-
 void predict(ScoredRow& row, RowPredictor& predictor) {
   if (!row.row.job) return;
   try {
     row.prediction = predictor.predict(*row.row.job);
+  } catch (const NoLowering& e) {
+    row.row.skipped = "strategy not lowered yet";
+    row.row.detail = e.what();
+    return;
   } catch (const Error& e) {
-    row.row.skipped = reason_of(e);
+    row.row.skipped = "refused";
     row.row.detail = e.what();
     return;
   }

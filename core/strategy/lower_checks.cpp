@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
 
@@ -13,9 +14,9 @@ namespace {
 void refuse_unlowered(const Workload& w, const StrategySettings& s) {
   const auto refuse = [](const char* axis, int value) {
     if (value > 1)
-      throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value),
-                  fmt::format("strategy.{}", axis),
-                  fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
+      throw NoLowering(fmt::format("{}({}) has no lowering for this network", axis, value),
+                       fmt::format("strategy.{}", axis),
+                       fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
   };
   if (w.network.routing() == nullptr) {
     refuse("ep", s.ep);
@@ -55,8 +56,7 @@ bool freezes(const Network& network) {
 void check_frozen(const Workload& w, const StrategySettings& s) {
   if (!freezes(w.network)) return;
   const auto refuse = [](const std::string& key, const std::string& what, const std::string& hint) {
-    throw Error(ErrorKind::usage, fmt::format("{} has no lowering for weights that are frozen (training.lora)", what),
-                key, hint);
+    throw NoLowering(fmt::format("{} has no lowering for weights that are frozen (training.lora)", what), key, hint);
   };
   if (s.zero_stage > 1)
     refuse("strategy.zero_stage", fmt::format("zero_stage({})", s.zero_stage),
@@ -85,10 +85,9 @@ void check_attention(const Workload& w) {
   for (const BlockSpec& block : w.network.blocks)
     for (const OpSpec& op : block.ops)
       if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
-        throw Error(ErrorKind::usage,
-                    fmt::format("unfused attention has no lowering for {} of {}",
-                                op.attention_window > 0 ? "the window" : "the sinks", w.network.name),
-                    "kernels.attention", "set kernels.attention to flash");
+        throw NoLowering(fmt::format("unfused attention has no lowering for {} of {}",
+                                     op.attention_window > 0 ? "the window" : "the sinks", w.network.name),
+                         "kernels.attention", "set kernels.attention to flash");
 }
 
 /// A host that waits for every kernel launches nothing beside it.

@@ -58,6 +58,8 @@ struct Span {
   Seconds begin, end;
   int layer = -1, chunk = -1, microbatch = -1;
   bool backward = false;
+  bool weight_gradients = false;  ///< The half of a backward pass that makes nothing else (zero-bubble schedules).
+  int body = -1;                  ///< The body of the Program that it is the whole of; -1: a task of one.
   /// Payload of one rank, for communication: for collectives the larger of what it puts in and gets out.
   Bytes bytes;
   std::string group;       ///< Communicator name, for communication.

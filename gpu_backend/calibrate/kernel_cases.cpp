@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/program/operation_class.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/execute/plan.hpp"
 
@@ -110,7 +111,7 @@ void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::ve
     for (const Instruction& in : probe->plan.step()) {
       const auto* c = std::get_if<ComputeTask>(&in.task->kind);
       const Operator* op = c != nullptr ? device.find(operation_name(*c)) : nullptr;
-      if (op == nullptr || (c->op == ComputeOp::matmul && c->variant.starts_with("linear"))) continue;
+      if (op == nullptr || is_linear_product(*c)) continue;
       const auto sized = sized_operations(probe->program, *in.task, *in.body, in.at);
       if (sized.size() != 1 || sized.front().repeats != 1) continue;
       const bool by_heads = sized.front().axes.front() == "heads";

@@ -64,7 +64,7 @@ Communicator* Preparation::communicator(int group, StreamId stream) {
   auto& out = communicators_[{group, stream}];
   if (!out)
     out = transport_.communicator(
-        fmt::format("{}#{}@{}", spec.name, group, program_.streams[static_cast<std::size_t>(stream)]), members);
+        fmt::format("{}#{}@{}", spec.name, group, program_.streams[static_cast<std::size_t>(stream)].name), members);
   return out.get();
 }
 

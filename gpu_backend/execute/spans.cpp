@@ -42,6 +42,7 @@ Span span_of(const RankPlan& plan, const Instruction& in, const Interval& when) 
   if (in.body->phase != Phase::optimizer) span.microbatch = in.entry->microbatch;
   span.backward =
       in.body->phase == Phase::input_grad || in.body->phase == Phase::weight_grad || in.body->phase == Phase::recompute;
+  span.weight_gradients = in.body->phase == Phase::weight_grad;
   if (std::holds_alternative<ComputeTask>(in.task->kind)) {
     span.category = in.body->phase == Phase::optimizer ? TimeCategory::optimizer : TimeCategory::matmul;
   } else if (std::holds_alternative<InputTask>(in.task->kind) || std::holds_alternative<CopyTask>(in.task->kind)) {

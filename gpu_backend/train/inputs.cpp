@@ -19,9 +19,9 @@ std::vector<std::byte> bytes_of(const std::vector<std::int64_t>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> token_values(const DataSource& data, const std::string& field, const TensorView& out,
+std::vector<std::byte> token_values(const DataSource& data, SampleField field, const TensorView& out,
                                     std::int64_t first_sample, std::int64_t step) {
-  const std::int64_t shift = field == "labels" ? 1 : 0, length = out.held->shape.at(1);
+  const std::int64_t shift = field == SampleField::labels ? 1 : 0, length = out.held->shape.at(1);
   std::vector<std::int64_t> tokens, values;
   values.reserve(static_cast<std::size_t>(out.elements()));
   for (std::int64_t b = 0; b < out.extent(0); ++b) {
@@ -50,7 +50,7 @@ bool own(const Held& held, std::size_t i) {
 }
 
 /// Numbers of images or vectors, or classes of samples or pixels.
-std::vector<std::byte> image_values(const Program& program, const DataSource& data, const std::string& field,
+std::vector<std::byte> image_values(const Program& program, const DataSource& data, SampleField field,
                                     const TensorView& out, std::int64_t first_sample, std::int64_t step) {
   std::int64_t per_sample = 1;
   for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
@@ -64,7 +64,7 @@ std::vector<std::byte> image_values(const Program& program, const DataSource& da
       classes.push_back(per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element));
       continue;
     }
-    if (sample != loaded && field == "noise")
+    if (sample != loaded && field == SampleField::noise)
       noise(program.seed, step, sample, per_sample, numbers);
     else if (sample != loaded)
       data.image(step, sample, per_sample, numbers);
@@ -78,21 +78,22 @@ std::vector<std::byte> image_values(const Program& program, const DataSource& da
 
 void check_input(const Program& program, const InputTask& task) {
   const bool tokens = program.tokens_per_step > 0;
-  const std::vector<std::string_view> known = tokens ? std::vector<std::string_view>{"tokens", "labels"}
-                                                     : std::vector<std::string_view>{"image", "noise", "labels"};
-  // The labels of an image's loss bear its name: "loss.labels".
-  const std::string_view field = !tokens && task.what.ends_with(".labels") ? "labels" : std::string_view(task.what);
-  if (std::find(known.begin(), known.end(), field) != known.end()) return;
+  const std::vector<SampleField> known = tokens
+                                             ? std::vector{SampleField::tokens, SampleField::labels}
+                                             : std::vector{SampleField::image, SampleField::noise, SampleField::labels};
+  if (std::find(known.begin(), known.end(), task.field) != known.end()) return;
+  std::vector<std::string_view> names;
+  for (const SampleField f : known) names.push_back(name_of(f));
   throw Error(ErrorKind::unavailable,
               fmt::format("no data has the input '{}' of a network over {}", task.what, tokens ? "tokens" : "images"),
               "model",
-              fmt::format("real runs read {}; 'rehearse simulate' plays this network", fmt::join(known, ", ")));
+              fmt::format("real runs read {}; 'rehearse simulate' plays this network", fmt::join(names, ", ")));
 }
 
 std::vector<std::byte> input_values(const Program& program, const DataSource& data, const InputTask& task,
                                     const TensorView& out, std::int64_t first_sample, std::int64_t step) {
-  if (program.tokens_per_step > 0) return token_values(data, task.what, out, first_sample, step);
-  return image_values(program, data, task.what, out, first_sample, step);
+  if (program.tokens_per_step > 0) return token_values(data, task.field, out, first_sample, step);
+  return image_values(program, data, task.field, out, first_sample, step);
 }
 
 }  // namespace rehearse

@@ -117,7 +117,7 @@ void play_collective(const std::string& name, CollectiveOp op, int ranks, int gr
   in_child(name, [&] {
     const double begun = seconds();
     testing::Testbed bed(testing::machines_on(ranks / 8, testing::shipped_network("rail_ndr_3level"), "dgx_h100"));
-    testing::HandMade made(Axis::dp_shard, 1, {"compute", "ep"});
+    testing::HandMade made(Axis::dp_shard, 1, {testing::talks(Axis::ep)});
     Island island;
     island.order = {{Axis::dp_shard, group}, {Axis::dp_replicate, ranks / group}};
     Program& p = made.program;

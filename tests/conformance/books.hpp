@@ -46,7 +46,7 @@ inline RunResult checked_play(const Testbed& bed, PlayClock& clock, const Progra
   std::vector<int> ranks;
   for (int r = 0; r < program.mesh.ranks(); ++r) ranks.push_back(r);
   Trace trace(ranks);
-  trace.streams = program.streams;
+  trace.streams = program.stream_names();
   RunResult run = play(program, bed.cluster, bed.cost, options, trace, clock, "test");
   check_books(run, trace);
   return run;

@@ -135,7 +135,7 @@ enum Stream : StreamId { kCompute, kPp };
 /// A pipeline of two stages, one replica per node: in each microbatch the first stage computes and sends, the second
 /// receives and computes.
 HandMade pipelines(std::int64_t message, int microbatches) {
-  HandMade made(Axis::pp, 2 * kPairs, {"compute", "pp"});
+  HandMade made(Axis::pp, 2 * kPairs, {talks(Axis::pp)});
   for (std::size_t r = 0; r < 2 * kPairs; ++r) made.program.device_of_rank[r] = static_cast<int>(8 * r);
   const int work = made.tensor(1'000'000'000), data = made.tensor(message);
   const int compute = made.body("compute", {HandMade::copies(work)});

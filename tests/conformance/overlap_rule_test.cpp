@@ -20,7 +20,7 @@ struct Sizes {
 /// On every rank a kernel that runs from the start beside a collective that begins after a first kernel.
 /// Collectives on stream "tp" stay inside the priced body; those on "dp" are played.
 HandMade beside(const Sizes& sizes, StreamId stream) {
-  HandMade made(Axis::tp, kRanks, {"compute", "tp", "dp"});
+  HandMade made(Axis::tp, kRanks, {talks(Axis::tp), talks(Axis::dp_shard)});
   const int small = made.tensor(1'000'000'000), large = made.tensor(sizes.kernel), reduced = made.tensor(sizes.reduced);
   Piece collective = HandMade::all_reduce(reduced, stream);
   collective.after = {0};
@@ -69,7 +69,7 @@ TEST_CASE("a kernel beside a collective is slowed alike in a priced body and on 
 
 TEST_CASE("a collective that nothing computes beside slows nothing") {
   const Testbed bed(1);
-  HandMade made(Axis::tp, kRanks, {"compute", "tp", "dp"});
+  HandMade made(Axis::tp, kRanks, {talks(Axis::tp), talks(Axis::dp_shard)});
   const int data = made.tensor(1'000'000'000);
   Piece collective = HandMade::all_reduce(data, kDp), kernel = HandMade::copies(data);
   kernel.after = {0};

@@ -72,7 +72,7 @@ int count(const RunResult& run, const std::string& rule) {
 TEST_CASE("two ranks that both send before they receive are named, with what they wait in") {
   const Testbed bed(1);
   for (const bool crossed : {true, false}) {
-    HandMade made(Axis::pp, 2, {"compute", "pp"});
+    HandMade made(Axis::pp, 2, {talks(Axis::pp)});
     const int data = made.tensor(1000);
     for (int r = 0; r < 2; ++r) {
       const bool sends_first = crossed || r == 0;
@@ -94,7 +94,7 @@ TEST_CASE("two ranks that both send before they receive are named, with what the
 
 TEST_CASE("a collective that one member never calls is named") {
   const Testbed bed(1);
-  HandMade made(Axis::dp_replicate, 3, {"compute", "dp"});
+  HandMade made(Axis::dp_replicate, 3, {talks(Axis::dp_shard)});
   const int body = made.body("sum", {HandMade::all_reduce(made.tensor(1000), 1)});
   for (int r = 0; r < 2; ++r) made.call(r, body);
   const std::string text = complaint(bed, made.program);
@@ -104,7 +104,7 @@ TEST_CASE("a collective that one member never calls is named") {
 
 TEST_CASE("a message that nobody takes is named") {
   const Testbed bed(1);
-  HandMade made(Axis::pp, 2, {"compute", "pp"});
+  HandMade made(Axis::pp, 2, {talks(Axis::pp)});
   const int data = made.tensor(1000);
   made.call(0, made.body("handing over", {made.message(kSend, 1, data, 1)}));
   made.call(1, made.body("idle", {HandMade::copies(data)}));

@@ -26,15 +26,19 @@ struct Piece {
   ExprId predicate = ExprPool::kOne;
 };
 
+/// A stream for communication along an axis, and one for copies.
+inline Stream talks(Axis axis) { return {std::string(name_of(axis)), StreamRole::communication, {axis}}; }
+inline Stream aside(std::string name) { return {std::move(name), StreamRole::copy}; }
+
 class HandMade {
  public:
-  /// Stream 0 computes.
-  HandMade(Axis axis, int ranks, std::vector<std::string> streams) {
+  /// Stream 0 computes; those `beside` it follow.
+  HandMade(Axis axis, int ranks, const std::vector<Stream>& beside = {}) {
     Island island;
     island.order = {{axis, ranks}};
     program.mesh = Mesh({island}, Join::none);
-    program.streams = std::move(streams);
-    program.stream_kinds.assign(program.streams.size(), StreamKind::device);
+    program.streams = {{"compute"}};
+    program.streams.insert(program.streams.end(), beside.begin(), beside.end());
     for (int r = 0; r < ranks; ++r) {
       program.device_of_rank.push_back(r);
       program.role_of_rank.push_back(r);

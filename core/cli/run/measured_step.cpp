@@ -110,7 +110,7 @@ int simulate_measured(const std::string& file, const Arguments& arguments, Conso
                 file + ": /cluster", "more --set cluster.nodes, or a smaller --set data_parallel");
   const CostModel cost = prices(cluster, data, made);
   Trace trace(arguments.has("--trace") ? std::vector<int>{0} : std::vector<int>{});
-  trace.streams = made.program.streams;
+  trace.streams = made.program.stream_names();
   RunOptions options;
   options.fold = false;
   const RunResult run =

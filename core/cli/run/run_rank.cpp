@@ -231,7 +231,7 @@ void write_spans(const std::string& file, const Program& program, const Session&
   std::vector<int> ranks(static_cast<std::size_t>(program.mesh.ranks()));
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   Trace trace(ranks);
-  trace.streams = program.streams;
+  trace.streams = program.stream_names();
   trace.spans = result.spans;
   // A replay is one launch, without times of its tasks.
   const std::string issued =

@@ -104,8 +104,11 @@ class Comparison {
     Trace trace(all_ranks());
     both.streams.clear();
     for (const char* side : {"simulated", "measured"})
-      for (const std::string& s : priced_.streams) both.streams.push_back(fmt::format("{} {}", side, s));
-    trace.streams = both.streams;
+      for (Stream s : priced_.streams) {
+        s.name = fmt::format("{} {}", side, s.name);
+        both.streams.push_back(std::move(s));
+      }
+    trace.streams = both.stream_names();
     trace.spans = simulated_->spans;
     for (Span& span : measured_spans()) {
       span.stream += static_cast<int>(priced_.streams.size());
@@ -152,7 +155,7 @@ class Comparison {
 
   void simulate(const std::string& backend) {
     simulated_ = std::make_shared<Trace>(all_ranks());
-    simulated_->streams = priced_.streams;
+    simulated_->streams = priced_.stream_names();
     RunOptions options;
     options.steps = steps_to_play(session_);
     options.fold = false;

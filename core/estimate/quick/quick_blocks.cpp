@@ -75,6 +75,16 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
   for (const Block& b : blocks_) complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == b.calls[1];
 }
 
+namespace {
+
+bool carries_activations(const Program& program, const Body& body, const PassPart& part) {
+  if (part.task < 0) return false;
+  const auto* message = std::get_if<P2pTask>(&body.graph[static_cast<std::size_t>(part.task)].kind);
+  return message != nullptr && program.edges[static_cast<std::size_t>(message->edge)].kind == MessageKind::activations;
+}
+
+}  // namespace
+
 void QuickBlocks::read(const Program& program, const Entry& e, int role, EstimatePrices& prices) {
   const Body& body = program.bodies[static_cast<std::size_t>(e.body)];
   const PassPart part = part_of(body);
@@ -86,8 +96,8 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   at.chunk = e.chunk;
   const BodyCurve curve = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]);
   if (!curve.later.empty()) complete_ = false;
-  const bool forward = part.kind == PassPart::Kind::pass ? body.phase == Phase::forward
-                                                         : body.name.find("activations") != std::string::npos;
+  const bool forward =
+      part.kind == PassPart::Kind::pass ? body.phase == Phase::forward : carries_activations(program, body, part);
   BlockMessage& message = messages_[forward ? 0 : 1];
   if (part.kind == PassPart::Kind::receive) {
     message.receive = curve;

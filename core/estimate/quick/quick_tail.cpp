@@ -25,8 +25,7 @@ class TailCompiler {
         end_of_(static_cast<std::size_t>(role_.events), kUnknown),
         calls_(p.groups.size(), 0) {
     out_.streams = static_cast<int>(p.streams.size());
-    for (std::size_t s = 0; s < p.streams.size(); ++s)
-      if (p.streams[s] == "dp") out_.dp = static_cast<StreamId>(s);
+    out_.dp = p.stream_along(Axis::dp_shard);
     for (int i = 0; i < stage.tail; ++i) {
       const Entry& e = role_.step[static_cast<std::size_t>(i)];
       if (e.record >= 0)

@@ -194,13 +194,16 @@ class Maker {
     bool replicas = false;
     for (const MeasuredOperation& o : rank.operations)
       replicas |= o.stream == index && o.group >= 0 && w_.groups[static_cast<std::size_t>(o.group)].data_parallel;
-    // The names' beginnings say what waiting for them counts as. Streams are matched by place: the first computes.
-    const std::string name =
-        index == 0 ? "compute" : fmt::format("{}.{}", calls ? (replicas ? "dp" : "tp") : "copy", index);
-    const auto at = std::find(p.streams.begin(), p.streams.end(), name);
+    // Ranks' streams are matched by place, and by what they do: the first computes.
+    Stream made{"compute"};
+    if (index > 0 && calls)
+      made = {fmt::format("{}.{}", replicas ? "dp" : "tp", index), StreamRole::communication,
+              replicas ? AxisSet{Axis::dp_replicate, Axis::dp_shard} : AxisSet{Axis::tp}};
+    else if (index > 0)
+      made = {fmt::format("copy.{}", index), StreamRole::copy};
+    const auto at = std::find(p.streams.begin(), p.streams.end(), made);
     if (at != p.streams.end()) return static_cast<StreamId>(at - p.streams.begin());
-    p.streams.push_back(name);
-    p.stream_kinds.push_back(StreamKind::device);
+    p.streams.push_back(std::move(made));
     return static_cast<StreamId>(p.streams.size() - 1);
   }
 

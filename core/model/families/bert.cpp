@@ -35,7 +35,7 @@ Shape hidden_bert(const TransformerConfig& c) { return {{DimTag::hidden, c.hidde
 
 BlockSpec embedding(const TransformerConfig& c, std::int64_t types) {
   BlockBuilder block("embedding");
-  int x = block.embedding("word", block.integers("tokens"), c.vocabulary, c.hidden, c.init_std);
+  int x = block.embedding("word", block.integers("tokens", SampleField::tokens), c.vocabulary, c.hidden, c.init_std);
   x = block.position_embedding("position", x, c.max_positions, c.init_std);
   x = block.add("type.add", x, block.embedding("type", block.integers("token_types"), types, c.hidden, c.init_std));
   x = block.dropout("dropout", block.norm(c.norm, "norm", x, c.norm_eps), c.embedding_dropout);
@@ -43,7 +43,7 @@ BlockSpec embedding(const TransformerConfig& c, std::int64_t types) {
 }
 
 BlockSpec layer(const TransformerConfig& c) {
-  BlockBuilder block("layer");
+  BlockBuilder block("layer", BlockKind::layer);
   int x = block.input(hidden_bert(c));
   x = block.norm(c.norm, "ln1", block.add("attention.add", x, attention_branch(block, c, x)), c.norm_eps);
   x = block.norm(c.norm, "ln2", block.add("mlp.add", x, gelu_branch(block, c, x)), c.norm_eps);
@@ -57,7 +57,7 @@ BlockSpec head(const TransformerConfig& c) {
   x = block.norm(c.norm, "norm", block.gelu("gelu", x, c.tanh_gelu), c.norm_eps);
   const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
                                   {.bias = true, .init_std = c.init_std, .tied_to = "embedding.word.weight"});
-  block.cross_entropy("loss", logits, block.integers("labels"));
+  block.cross_entropy("loss", logits, block.integers("labels", SampleField::labels));
   return std::move(block).finish(-1);
 }
 

@@ -13,6 +13,7 @@ namespace {
 Shape hidden(std::int64_t size) { return {{DimTag::hidden, size}}; }
 
 int shared_experts(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const BlockBuilder::PartScope part(block, LayerPart::shared_experts);
   const Shape ffn{{DimTag::ffn, c.experts.shared_ffn}};
   if (c.experts.squared_relu) {
     x = block.squared_relu("moe.shared.squared_relu", block.linear("moe.shared.up", x, ffn, {.init_std = c.init_std}));
@@ -41,34 +42,50 @@ int latent_queries(BlockBuilder& block, const TransformerConfig& c, int x) {
   const LatentAttention& l = c.latent;
   if (l.q_rank > 0) {
     x = block.linear("attention.q_down", x, hidden(l.q_rank), {.init_std = c.init_std});
+    const BlockBuilder::PartScope part(block, LayerPart::latent_projection);
     x = block.norm(c.norm, "attention.q_norm", x, c.norm_eps);
   }
+  const BlockBuilder::PartScope part(block, LayerPart::latent_projection);
   x = block.linear("attention.q_up", x, {{DimTag::heads, c.heads}, {DimTag::head_dim, l.nope + l.rope}},
                    {.init_std = c.init_std});
   return block.rope("attention.rope_q", x, l.rope, c.rope_theta);
 }
 
-}  // namespace
+struct LatentKeys {
+  int keys, values;
+};
 
-int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+/// Keys [b,s,a,nope + rope] and values [b,s,a,v] of the latent vectors and of the part of a key that turns.
+LatentKeys latent_keys(BlockBuilder& block, const TransformerConfig& c, int latent, int turning) {
+  const BlockBuilder::PartScope part(block, LayerPart::latent_projection);
   const LatentAttention& l = c.latent;
   const Dim heads{DimTag::heads, c.heads};
-  const int q = latent_queries(block, c, x);
-  const auto down = block.linear("attention.kv_down", x,
-                                 {{"attention.latent", hidden(l.kv_rank)}, {"attention.k_rope", hidden(l.rope)}},
-                                 {.init_std = c.init_std});
-  const int latent = block.norm(c.norm, "attention.kv_norm", down[0], c.norm_eps);
+  latent = block.norm(c.norm, "attention.kv_norm", latent, c.norm_eps);
   const auto up = block.linear(
       "attention.kv_up", latent,
       {{"attention.k_nope", {heads, {DimTag::head_dim, l.nope}}}, {"attention.v", {heads, {DimTag::head_dim, l.v}}}},
       {.init_std = c.init_std});
-  const int turned = block.rope("attention.rope_k", down[1], l.rope, c.rope_theta);
-  const int k = block.append("attention.k", up[0], turned);
-  x = block.attention("attention.core", q, k, up[1], c.attention_dropout, {.causal = c.causal});
-  return block.linear("attention.proj", x, hidden(c.hidden), {.init_std = c.residual_init_std});
+  const int turned = block.rope("attention.rope_k", turning, l.rope, c.rope_theta);
+  return {block.append("attention.k", up[0], turned), up[1]};
+}
+
+}  // namespace
+
+int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const BlockBuilder::PartScope part(block, LayerPart::attention);
+  const LatentAttention& l = c.latent;
+  const int q = latent_queries(block, c, x);
+  const auto down = block.linear("attention.kv_down", x,
+                                 {{"attention.latent", hidden(l.kv_rank)}, {"attention.k_rope", hidden(l.rope)}},
+                                 {.init_std = c.init_std});
+  const LatentKeys kv = latent_keys(block, c, down[0], down[1]);
+  x = block.attention("attention.core", q, kv.keys, kv.values, c.attention_dropout, {.causal = c.causal});
+  return block.linear("attention.proj", x, hidden(c.hidden),
+                      {.init_std = c.residual_init_std, .projection = Projection::attention_output});
 }
 
 int expert_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const BlockBuilder::PartScope part(block, LayerPart::experts);
   const ExpertLayers& e = c.experts;
   const LinearOptions in{.bias = e.bias, .init_std = c.init_std}, out{.bias = e.bias, .init_std = c.residual_init_std};
   const int weights = block.router("moe.router", x, e.routing, in);

@@ -34,7 +34,7 @@ TransformerConfig read_gpt_neox(ObjectReader& in) {
 
 /// The branches are added to each other before the residual, so that tensor parallelism reduces both at once.
 BlockSpec parallel_layer(const TransformerConfig& c) {
-  BlockBuilder block("layer");
+  BlockBuilder block("layer", BlockKind::layer);
   const int x = block.input({{DimTag::hidden, c.hidden}});
   const int attention = attention_branch(block, c, block.norm(c.norm, "ln1", x, c.norm_eps));
   const int mlp = gelu_branch(block, c, block.norm(c.norm, "ln2", x, c.norm_eps));

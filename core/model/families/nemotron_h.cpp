@@ -50,7 +50,7 @@ constexpr std::array<Kind, 4> kKinds{{{'M', "mamba_layer", "mamba.add", mamba_br
                                       {'E', "expert_layer", "mlp.add", expert_branch}}};
 
 BlockSpec layer(const TransformerConfig& c, const Kind& kind) {
-  BlockBuilder block(kind.block);
+  BlockBuilder block(kind.block, BlockKind::layer);
   const int x = block.input({{DimTag::hidden, c.hidden}});
   const int y = kind.branch(block, c, block.norm(c.norm, "norm", x, c.norm_eps));
   const int sum = block.add(kind.add, x, y);

@@ -85,7 +85,8 @@ void ImageBuilder::begin(const std::string& block, int times) {
   if (first) {
     last_ = tensor({.name = input_.noise ? "noise" : "image",
                     .shape = input_.sides.empty() ? features(input_.channels) : image(input_.channels, input_.sides),
-                    .loaded = true});
+                    .loaded = true,
+                    .field = input_.noise ? SampleField::noise : SampleField::image});
   } else {
     last_ = block_.input = tensor({.name = "input", .shape = before});
   }
@@ -242,8 +243,10 @@ int ImageBuilder::classify(const std::string& name) {
   const int logits = last_;
   if (is_image(shape(logits)))
     fail(name, "classes are told from features: put global_pool or linear before it, or take segment");
-  const int labels =
-      tensor({.name = name + ".labels", .shape = {{DimTag::batch, 0}, {DimTag::fixed, 1}}, .integer = true});
+  const int labels = tensor({.name = name + ".labels",
+                             .shape = {{DimTag::batch, 0}, {DimTag::fixed, 1}},
+                             .integer = true,
+                             .field = SampleField::labels});
   const int y = made(OpKind::cross_entropy, name, {logits, labels}, {{DimTag::fixed, 1}});
   block_.tensors.back().fp32 = true;
   last_ = logits;
@@ -255,7 +258,8 @@ int ImageBuilder::segment(const std::string& name) {
   (void)sides(name, logits);
   Shape labels = shape(logits);
   labels.erase(labels.begin() + 1);
-  const int truth = tensor({.name = name + ".labels", .shape = std::move(labels), .integer = true});
+  const int truth =
+      tensor({.name = name + ".labels", .shape = std::move(labels), .integer = true, .field = SampleField::labels});
   const int y = made(OpKind::pixel_loss, name, {logits, truth}, {{DimTag::fixed, 1}});
   block_.tensors.back().fp32 = true;
   last_ = logits;

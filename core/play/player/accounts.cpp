@@ -128,6 +128,8 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
   if (body.phase != Phase::optimizer) span.microbatch = e.microbatch;
   span.name = part.task < 0 ? body.name : body.name + "/" + body.graph[static_cast<std::size_t>(part.task)].name;
   span.backward = body.phase == Phase::input_grad || body.phase == Phase::weight_grad || body.phase == Phase::recompute;
+  span.weight_gradients = body.phase == Phase::weight_grad;
+  if (part.task < 0) span.body = e.body;
   span.category = body.phase == Phase::optimizer ? TimeCategory::optimizer : TimeCategory::matmul;
   return span;
 }
@@ -176,9 +178,7 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
       span.group_size = 2;
       span.message = next_message(actor, op);
       break;
-    default:
-      span.kind = p_.stream_kinds[static_cast<std::size_t>(op.stream)] == StreamKind::storage ? SpanKind::input
-                                                                                              : SpanKind::copy;
+    default: span.kind = p_.role_of(op.stream) == StreamRole::storage ? SpanKind::input : SpanKind::copy;
   }
   if (begin > ready) {
     Span wait = span;
@@ -238,7 +238,7 @@ std::string Accounts::describe(std::int32_t actor, std::int32_t index) const {
   if (op.kind == PlayOp::Kind::launch) return "a launch";
   const Span s = span_of(actor, compiled(actor).parts[static_cast<std::size_t>(op.first_entry)]);
   return fmt::format("{} (block {}, chunk {}, microbatch {}) on stream {}", s.name, s.layer, s.chunk, s.microbatch,
-                     p_.streams[static_cast<std::size_t>(op.stream)]);
+                     p_.streams[static_cast<std::size_t>(op.stream)].name);
 }
 
 }  // namespace rehearse

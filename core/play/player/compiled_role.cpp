@@ -24,7 +24,7 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
     if (std::holds_alternative<ComputeTask>(task.kind)) continue;
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr) return false;
-    if (p.streams[static_cast<std::size_t>(task.stream)].rfind("dp", 0) == 0) return false;
+    if (category_of_stream(p, task.stream) == TimeCategory::exposed_dp) return false;
     const auto members = p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
     const auto node = [&](int r) { return cluster.node_of(p.device_of_rank[static_cast<std::size_t>(r)]); };
     if (std::any_of(members.begin(), members.end(), [&](int r) { return node(r) != node(rank); })) return false;

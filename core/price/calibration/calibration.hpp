@@ -102,6 +102,8 @@ struct CalibrationOptions {
   std::string without{};
   std::string host{};      ///< Constants of group "launch_HOST" take the place of those in "launch"; empty: none do.
   std::string products{};  ///< What group "power_PRODUCTS" has goes before "power"; empty: "power" itself.
+
+  bool operator==(const CalibrationOptions&) const = default;
 };
 
 /// What a scenario's kernels ask of a profile.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/program/body.hpp"
+#include "core/program/operation_class.hpp"
 
 namespace rehearse {
 
@@ -17,7 +18,7 @@ class Reader {
 
   [[nodiscard]] std::vector<SizedOperation> operations() const {
     std::vector<SizedOperation> out;
-    if (c_.op == ComputeOp::matmul && c_.variant.starts_with("linear"))
+    if (is_linear_product(c_))
       out = linear();
     else if (c_.op == ComputeOp::matmul)
       out = {heads_of_product()};

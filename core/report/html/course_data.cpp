@@ -20,16 +20,16 @@ using nlohmann::ordered_json;
 constexpr double kCourseDataUnits = 1e6;
 
 /// Times at which calls of one kind began, in order.
-using CallKey = std::tuple<std::string, int, int, int>;
+using CallKey = std::tuple<int, int, int, int>;  // Body, layer, chunk, microbatch.
 using CallTimes = std::map<CallKey, std::deque<double>>;
 
 CallTimes call_times(const Trace& trace, int rank) {
   std::vector<const Span*> spans;
   for (const Span& s : trace.spans)
-    if (s.rank == rank && s.kind == SpanKind::compute && s.name.find('/') == std::string::npos) spans.push_back(&s);
+    if (s.rank == rank && s.kind == SpanKind::compute && s.body >= 0) spans.push_back(&s);
   std::stable_sort(spans.begin(), spans.end(), [](const Span* a, const Span* b) { return a->begin < b->begin; });
   CallTimes out;
-  for (const Span* s : spans) out[{s->name, s->layer, s->chunk, s->microbatch}].push_back(s->begin.value());
+  for (const Span* s : spans) out[{s->body, s->layer, s->chunk, s->microbatch}].push_back(s->begin.value());
   return out;
 }
 
@@ -52,8 +52,7 @@ std::vector<Point> course_of(const Program& program, int counted, int traced, co
   std::optional<double> now;
   for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.framework)) {
     const Body& body = program.bodies[static_cast<std::size_t>(p.body)];
-    const auto found =
-        times.find({std::string(body.name), p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
+    const auto found = times.find({p.body, p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
     if (found != times.end() && !found->second.empty()) {
       now = std::max(now.value_or(found->second.front()), found->second.front());
       found->second.pop_front();

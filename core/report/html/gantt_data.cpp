@@ -36,7 +36,7 @@ struct Row {
 Pass pass_of(const Span& s) {
   if (s.microbatch < 0) return optimizer;
   if (!s.backward) return forward;
-  return s.name.find("backward_weight") != std::string::npos ? weight_gradient : backward;
+  return s.weight_gradients ? weight_gradient : backward;
 }
 
 int talk_of(SpanKind kind) {

@@ -21,11 +21,14 @@ constexpr int kMostSwitches = 12;  ///< Of one level; more stand as one.
 /// Rows of the picture from the bottom. Switches of the fabric are from kFabric on, by their distance from the NICs.
 enum Level { kNvswitch, kGpu, kPcie, kCpu, kNic, kFabric };
 
-int level_of_kind(const std::string& kind) {
-  if (kind == "nvswitch") return kNvswitch;
-  if (kind == "gpu") return kGpu;
-  if (kind == "pcie_switch") return kPcie;
-  if (kind == "cpu") return kCpu;
+int level_of_kind(MachineSpec::VertexKind kind) {
+  switch (kind) {
+    case MachineSpec::VertexKind::nvswitch: return kNvswitch;
+    case MachineSpec::VertexKind::gpu: return kGpu;
+    case MachineSpec::VertexKind::pcie_switch: return kPcie;
+    case MachineSpec::VertexKind::cpu: return kCpu;
+    case MachineSpec::VertexKind::nic: break;
+  }
   return kNic;
 }
 
@@ -76,7 +79,7 @@ class Drawing {
     level_.assign(num_vertices(graph_), -1);
     std::queue<Vertex> next;
     for (Vertex v = 0; v < num_vertices(graph_); ++v)
-      if (graph_[v].kind != "switch") level_[v] = level_of_kind(graph_[v].kind);
+      if (graph_[v].kind) level_[v] = level_of_kind(*graph_[v].kind);
     for (Vertex v = 0; v < num_vertices(graph_); ++v)
       if (level_[v] == kNic) next.push(v);
     for (; !next.empty(); next.pop())
@@ -86,15 +89,10 @@ class Drawing {
     for (int& level : level_) level = level < 0 ? kFabric : level;
   }
 
-  /// Machine vertices are written node by node, "node3/GPU0".
-  [[nodiscard]] NodeId node_of(Vertex v) const {
-    return graph_[v].kind == "switch" ? -1 : std::stoi(graph_[v].name.substr(4));
-  }
-
   void choose_node() {
     std::vector<double> load(static_cast<std::size_t>(cluster_.node_count()), 0.0);
     node_of_vertex_.resize(num_vertices(graph_));
-    for (Vertex v = 0; v < num_vertices(graph_); ++v) node_of_vertex_[v] = node_of(v);
+    for (Vertex v = 0; v < num_vertices(graph_); ++v) node_of_vertex_[v] = graph_[v].node;
     for (const Edge e : boost::make_iterator_range(edges(graph_)))
       for (const Vertex v : {source(e, graph_), target(e, graph_)})
         if (node_of_vertex_[v] >= 0)
@@ -111,7 +109,7 @@ class Drawing {
     for (int level = kNic; by_level.contains(level); ++level)
       for (const Vertex v : by_level[level])
         for (const Edge e : boost::make_iterator_range(out_edges(v, graph_)))
-          if (const Vertex up = target(e, graph_); level_[up] == level + 1 && graph_[up].kind == "switch") {
+          if (const Vertex up = target(e, graph_); level_[up] == level + 1 && !graph_[up].kind) {
             auto& row = by_level[level + 1];
             if (std::find(row.begin(), row.end(), up) == row.end()) row.push_back(up);
           }
@@ -131,8 +129,7 @@ class Drawing {
   }
 
   [[nodiscard]] std::string own_name(Vertex v) const {
-    const std::string& name = graph_[v].name;
-    return node_of_vertex_[v] < 0 ? name : name.substr(name.find('/') + 1);
+    return node_of_vertex_[v] < 0 ? graph_[v].name : graph_[v].in_node;
   }
 
   [[nodiscard]] std::string of_text() const {
@@ -185,8 +182,8 @@ class Drawing {
     std::map<std::tuple<int, int, std::string, double>, ClassSum> classes;
     for (const Edge e : boost::make_iterator_range(edges(graph_))) {
       const auto [low, high] = std::minmax(level_[source(e, graph_)], level_[target(e, graph_)]);
-      ClassSum& c = classes[{low, high, graph_[e].kind, graph_[e].rate.value()}];
-      c.kind = graph_[e].kind;
+      ClassSum& c = classes[{low, high, std::string(kind_name(graph_[e])), graph_[e].rate.value()}];
+      c.kind = kind_name(graph_[e]);
       c.links += 1;
       c.rate = graph_[e].rate.value();
       c.used += used(e);

@@ -33,11 +33,10 @@ const char* colour_of(char symbol) {
 
 /// What a rank's compute stream does, and what its gradient reduction does meanwhile: both matter to a picture, nothing
 /// else does.
-bool drawn(const Trace& trace, const Span& span, const GanttOptions& options) {
+bool drawn(const Span& span, const GanttOptions& options) {
   if (span.kind == SpanKind::compute) return true;
   if (options.communication) return span.kind != SpanKind::wait && span.kind != SpanKind::host;
-  const auto stream = static_cast<std::size_t>(span.stream);
-  return span.kind == SpanKind::collective && stream < trace.streams.size() && trace.streams[stream].starts_with("dp");
+  return span.kind == SpanKind::collective && span.category == TimeCategory::exposed_dp;
 }
 
 class Cells {
@@ -128,7 +127,25 @@ std::string coloured(const std::string& cells) {
   return out + "\033[0m";
 }
 
+struct Frame {
+  std::size_t label;  ///< Characters before a row.
+  std::vector<Window> windows;
+};
+
+Frame frame_of(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end,
+               const TextStyle& style, bool cut) {
+  std::size_t label = 0;
+  for (const GanttRow& row : rows) label = std::max(label, row.label.size());
+  const int room = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
+  return {label, windows_of(trace, begin, end, room, cut)};
+}
+
 }  // namespace
+
+bool is_cut(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style,
+            const GanttOptions& options) {
+  return frame_of(trace, rows, begin, end, style, options.cut).windows.size() > 1;
+}
 
 std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most) {
   if (rows.size() <= most) return rows;
@@ -139,17 +156,14 @@ std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t mos
 
 std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end,
                        const TextStyle& style, const GanttOptions& options) {
-  std::size_t label = 0;
-  for (const GanttRow& row : rows) label = std::max(label, row.label.size());
-  const int room = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
-  const std::vector<Window> windows = windows_of(trace, begin, end, room, options.cut);
+  const auto [label, windows] = frame_of(trace, rows, begin, end, style, options.cut);
   std::string out;
   for (const GanttRow& row : rows) {
     std::string line;
     for (const Window& w : windows) {
       Cells cells(w.begin, w.end, w.cells);
       for (const Span& span : trace.spans)
-        if (span.rank == row.rank && drawn(trace, span, options)) cells.add(span);
+        if (span.rank == row.rank && drawn(span, options)) cells.add(span);
       line +=
           (line.empty() ? "" : kCut) + blank_after_gantt(cells.text(), (options.until - w.begin) / (w.end - w.begin));
     }

@@ -38,4 +38,8 @@ struct GanttOptions {
 [[nodiscard]] std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end,
                                      const TextStyle& style, const GanttOptions& options = {});
 
+/// Whether such a picture leaves the middle out.
+[[nodiscard]] bool is_cut(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end,
+                          const TextStyle& style, const GanttOptions& options = {});
+
 }  // namespace rehearse

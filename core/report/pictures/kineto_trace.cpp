@@ -175,7 +175,7 @@ class Writer {
       about("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
       for (const int stream : streams) {
         about("thread_name", rank, stream,
-              fmt::format("\"name\": {}", quoted(program_.streams[static_cast<std::size_t>(stream)])));
+              fmt::format("\"name\": {}", quoted(program_.streams[static_cast<std::size_t>(stream)].name)));
         about("thread_sort_index", rank, stream, fmt::format("\"sort_index\": {}", stream));
       }
     }

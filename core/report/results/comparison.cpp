@@ -218,10 +218,10 @@ std::string blank_after_comparison(std::string picture, double part) {
 /// To the scale of the longest, so that a shorter step is a shorter picture; where that would cut its end off, to its
 /// own.
 std::string draw(const ComparedStep& s, Seconds longest, const TextStyle& style) {
-  const std::string text = draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style);
-  if (text.find("~ left out") != std::string::npos)
+  if (is_cut(*s.trace, s.rows, s.begin, s.begin + longest, style))
     return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
-  return blank_after_comparison(text, s.metrics.step_time / longest);
+  return blank_after_comparison(draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style),
+                                s.metrics.step_time / longest);
 }
 
 void add_pictures(const Steps& steps, Document& out) {

@@ -207,8 +207,7 @@ ordered_json kernel_json(const KernelRow& r) {
     out["skipped"] = r.skipped;
     return out;
   }
-  const bool collective = r.group.find(" GPUs") != std::string::npos;
-  out.update(ordered_json{{"quantity", collective ? "collective_time" : "kernel_time"},
+  out.update(ordered_json{{"quantity", r.collective ? "collective_time" : "kernel_time"},
                           {"unit", "s"},
                           {"predicted", r.predicted.value()},
                           {"measured", r.measured.value()},

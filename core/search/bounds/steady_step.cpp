@@ -10,7 +10,6 @@
 #include "core/search/bounds/least_memory.hpp"
 #include "core/search/bounds/plan_traffic.hpp"
 #include "core/search/bounds/siblings.hpp"
-#include "core/strategy/bodies/activation_offload.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {
@@ -70,8 +69,9 @@ Bytes moved_bytes(const SearchProblem& problem, StrategySettings sibling, const 
   const Program program = lower(workload, sibling, static_cast<int>(devices.size()));
   const ExprContext at = program.mesh.context(0);
   std::vector<Bytes> each;
+  const auto leaves = [&](const Task& task) { return program.role_of(task.stream) == StreamRole::copy_out; };
   for (const Body& body : program.bodies) {
-    if (body.name != kActivationsToHost) continue;
+    if (boost::num_vertices(body.graph) == 0 || !leaves(body.graph[0])) continue;
     each.emplace_back();
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
       for (const Operand& o : body.graph[v].operands)

@@ -62,7 +62,7 @@ const ActivationOffload::Both& ActivationOffload::both(int position) {
   const std::vector<int> kept = kept_at(position);
   const auto [at, fresh] = made_.try_emplace(kept);
   if (!fresh) return at->second;
-  BodyBuilder out(frame_, kActivationsToHost, Phase::other), in(frame_, "activations.to_device", Phase::other);
+  BodyBuilder out(frame_, "activations.to_host", Phase::other), in(frame_, "activations.to_device", Phase::other);
   for (const int tensor : kept) {
     const int host = host_copy(tensor);
     out.add({.name = "to_host",

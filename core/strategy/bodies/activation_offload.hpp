@@ -14,9 +14,6 @@
 
 namespace rehearse {
 
-/// Name of the bodies that copy them out.
-inline constexpr const char* kActivationsToHost = "activations.to_host";
-
 class ActivationOffload {
  public:
   using Made = StepBodies::Made;

@@ -193,6 +193,7 @@ int BlockBody::scratch_like(const std::string& name, int formal, const Layout& l
   t.name = tensors_.spec->name + "." + name;
   t.layout = layout;
   t.lifetime = Lifetime::scratch;
+  t.role = TensorRole::general;
   t.per_layer = t.per_microbatch = false;
   return builder_.scratch(name, builder_.frame().add_tensor(std::move(t)));
 }

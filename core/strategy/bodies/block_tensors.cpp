@@ -101,8 +101,10 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
   hidden.layout = gradient_layout(hidden.layout);
   hidden.lifetime = Lifetime::step;
   edge.grad = frame.add_tensor(hidden);
-  frame.program.edges.push_back({"activations forward" + kind, edge.value, false, frame.blocking_messages});
-  frame.program.edges.push_back({"gradients backward" + kind, edge.grad, false, frame.blocking_messages});
+  frame.program.edges.push_back(
+      {"activations forward" + kind, edge.value, false, frame.blocking_messages, MessageKind::activations});
+  frame.program.edges.push_back(
+      {"gradients backward" + kind, edge.grad, false, frame.blocking_messages, MessageKind::activation_gradients});
   frame.edges.push_back(edge);
   return static_cast<int>(frame.edges.size()) - 1;
 }

@@ -202,6 +202,7 @@ int BodyBuilder::buffer_like(int formal, const std::string& name, const std::str
   made.name += "@" + suffix;
   made.lifetime = Lifetime::scratch;
   made.category = category;
+  made.role = TensorRole::general;
   made.per_layer = false;
   made.initial.clear();
   made.initial_key.clear();
@@ -222,6 +223,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
     Tensor result = tensor(current);
     result.layout = i + 1 == steps.size() ? to : with_axis(result.layout, step.axis, layout_on(to, step.axis));
     result.lifetime = Lifetime::scratch;
+    result.role = TensorRole::general;
     result.per_layer = result.per_chunk = result.per_microbatch = false;
     result.name = fmt::format("{}@{}", result.name.substr(0, result.name.find('@')), to_string(result.layout));
     const bool in_place = step.op == CollectiveOp::all_reduce;

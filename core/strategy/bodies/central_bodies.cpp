@@ -47,11 +47,11 @@ P2pTask CentralBodies::message(bool sends, int peer, int edge, int tag) {
   return m;
 }
 
-int CentralBodies::edge(const char* name, int tensor) {
+int CentralBodies::edge(MessageKind kind, int tensor) {
   auto& edges = frame_.program.edges;
   for (std::size_t i = 0; i < edges.size(); ++i)
-    if (edges[i].name == name) return static_cast<int>(i);
-  edges.push_back({name, tensor});
+    if (edges[i].kind == kind) return static_cast<int>(i);
+  edges.push_back({std::string(name_of(kind)), tensor, false, false, kind});
   return static_cast<int>(edges.size()) - 1;
 }
 
@@ -101,7 +101,7 @@ CentralBodies::Made CentralBodies::send_parameters(const CentralBucket& bucket, 
   const std::string key = fmt::format("send_parameters {}", number);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "parameters.send", Phase::optimizer);
-  const int e = edge("parameters", step_.param_tensor(bucket.params.front()));
+  const int e = edge(MessageKind::parameters, step_.param_tensor(bucket.params.front()));
   const std::vector<Operand> operands = bound(body, bucket, false, Access::read, false, false);
   for (const int peer : others(bucket.owner))
     body.add(task("parameters", message(true, peer, e, number), operands, frame_.dp));
@@ -112,7 +112,7 @@ CentralBodies::Made CentralBodies::receive_parameters(const CentralBucket& bucke
   const std::string key = fmt::format("receive_parameters {}", number);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "parameters.receive", Phase::optimizer);
-  const int e = edge("parameters", step_.param_tensor(bucket.params.front()));
+  const int e = edge(MessageKind::parameters, step_.param_tensor(bucket.params.front()));
   body.add(task("parameters", message(false, bucket.owner, e, number),
                 bound(body, bucket, false, Access::write, true, false), frame_.dp_replicate));
   return made_[key] = body.finish();
@@ -122,7 +122,7 @@ CentralBodies::Made CentralBodies::send_gradients(const CentralBucket& bucket, i
   const std::string key = fmt::format("send_gradients {}", number);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "gradients.send", Phase::optimizer);
-  const int e = edge("gradients", step_.grad_tensor(bucket.params.front()));
+  const int e = edge(MessageKind::gradients, step_.grad_tensor(bucket.params.front()));
   body.add(task("gradients", message(true, bucket.owner, e, number),
                 bound(body, bucket, true, Access::read, false, true), frame_.dp));
   return made_[key] = body.finish();
@@ -133,7 +133,7 @@ CentralBodies::Made CentralBodies::receive_gradients(const CentralBucket& bucket
   const std::string key = fmt::format("receive_gradients {}", number);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "gradients.receive", Phase::optimizer);
-  const int e = edge("gradients", step_.grad_tensor(bucket.params.front()));
+  const int e = edge(MessageKind::gradients, step_.grad_tensor(bucket.params.front()));
   const std::vector<Operand> sums = bound(body, bucket, true, Access::update, false, false);
   for (const int peer : others(bucket.owner)) {
     std::vector<Operand> received, added = sums;
@@ -166,39 +166,39 @@ CentralBodies::Made CentralBodies::make_gradients(const std::vector<ParamRef>& p
   return body.finish();
 }
 
-CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<int>& tensors) {
+CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<CentralInput>& inputs) {
   const std::string key = fmt::format("load {}", block);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "inputs.scatter", Phase::other);
-  for (const int id : tensors) {
+  for (const auto& [id, field] : inputs) {
     std::vector<int> slices{body.bound("slice", id, {{}, true, false})};
     Tensor other = frame_.program.tensors[static_cast<std::size_t>(id)];
     other.lifetime = Lifetime::scratch;
     other.per_layer = other.per_microbatch = false;
     for (int i = 1; i < ranks_; ++i) slices.push_back(body.scratch("slice of another", frame_.add_tensor(other)));
-    const std::string field = other.name;
+    const std::string name = other.name;
     other.name += ".host";
     other.space = MemorySpace::pinned_host;
     other.layout.clear();
     const int host = body.scratch("batch", frame_.add_tensor(other));
-    body.add(task("read", InputTask{frame_.local(body.tensor(host), 0), frame_.program.first_sample, field},
+    body.add(task("read", InputTask{frame_.local(body.tensor(host), 0), frame_.program.first_sample, name, field},
                   {write(host)}, frame_.io));
     std::vector<Operand> copied{read(host)};
     for (const int s : slices) copied.push_back(write(s));
     body.add(task("to_device", CopyTask{}, copied, frame_.copies));
     for (int i = 1; i < ranks_; ++i)
-      body.add(task("inputs", message(true, i, edge("inputs", id), id), {read(slices[static_cast<std::size_t>(i)])},
-                    frame_.dp));
+      body.add(task("inputs", message(true, i, edge(MessageKind::inputs, id), id),
+                    {read(slices[static_cast<std::size_t>(i)])}, frame_.dp));
   }
   return made_[key] = body.finish();
 }
 
-CentralBodies::Made CentralBodies::receive_inputs(int block, const std::vector<int>& tensors) {
+CentralBodies::Made CentralBodies::receive_inputs(int block, const std::vector<CentralInput>& inputs) {
   const std::string key = fmt::format("inputs {}", block);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "inputs.receive", Phase::other);
-  for (const int id : tensors)
-    body.add(task("inputs", message(false, 0, edge("inputs", id), id),
+  for (const auto& [id, field] : inputs)
+    body.add(task("inputs", message(false, 0, edge(MessageKind::inputs, id), id),
                   {write(body.bound("slice", id, {{}, true, false}))}, frame_.dp));
   return made_[key] = body.finish();
 }
@@ -207,7 +207,7 @@ CentralBodies::Made CentralBodies::outputs(bool forward, bool first) {
   const std::string key = fmt::format("outputs {} {}", forward, first);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, forward ? "outputs.gather" : "outputs.scatter", Phase::other);
-  const int e = edge(forward ? "outputs" : "output gradients", outputs_);
+  const int e = edge(forward ? MessageKind::outputs : MessageKind::output_gradients, outputs_);
   const bool sends = forward != first;
   const int all = first ? body.bound("gathered", gathered_, {{}, forward, !forward}) : -1;
   for (int i = 1; i < (first ? ranks_ : 2); ++i) {

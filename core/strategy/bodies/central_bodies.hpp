@@ -17,6 +17,12 @@ struct CentralBucket {
   int highest = 0;  ///< Highest.
 };
 
+/// A tensor that the input of a step brings, and what of a sample it is.
+struct CentralInput {
+  int tensor;
+  SampleField field;
+};
+
 class CentralBodies {
  public:
   using Made = StepBodies::Made;
@@ -33,15 +39,15 @@ class CentralBodies {
   /// Storage for the gradients of parameters that another rank owns.
   Made make_gradients(const std::vector<ParamRef>& params, int base);
   /// A block's tokens or labels for all ranks come through the first, which passes slices on.
-  Made load_inputs(int block, const std::vector<int>& tensors);
-  Made receive_inputs(int block, const std::vector<int>& tensors);
+  Made load_inputs(int block, const std::vector<CentralInput>& inputs);
+  Made receive_inputs(int block, const std::vector<CentralInput>& inputs);
   /// The network's outputs are collected on the first rank, and their gradients handed back.
   Made outputs(bool forward, bool first);
   [[nodiscard]] bool has_outputs() const { return outputs_ >= 0; }
 
  private:
   P2pTask message(bool sends, int peer, int edge, int tag);
-  int edge(const char* name, int tensor);
+  int edge(MessageKind kind, int tensor);
   [[nodiscard]] std::vector<int> others(int rank) const;
   Task task(const char* name, TaskKind kind, std::vector<Operand> operands, StreamId stream);
   std::vector<Operand> bound(BodyBuilder& body, const CentralBucket& bucket, bool gradients, Access access,

@@ -6,9 +6,11 @@ namespace rehearse {
 
 namespace {
 
-bool starts(const std::string& name, std::string_view prefix) { return name.rfind(prefix, 0) == 0; }
-
 bool is_norm(OpKind k) { return k == OpKind::layer_norm || k == OpKind::rms_norm; }
+
+bool in_attention(const OpSpec& op) {
+  return op.part == LayerPart::attention || op.part == LayerPart::latent_projection;
+}
 
 bool is_product(const OpSpec& op) { return op.kind == OpKind::linear || op.kind == OpKind::grouped_linear; }
 
@@ -31,21 +33,13 @@ bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
   if (module == "all_but_attention") return op.kind != OpKind::attention;
   if (module == "every_second_product") return op.kind != OpKind::attention && !odd_product(spec, op);
   const bool residual = op.kind == OpKind::add;
-  if (module == "layernorm") return is_norm(op.kind) && !starts(op.name, "attention.");
-  if (module == "mlp") return starts(op.name, "mlp.") && !residual;
+  if (module == "layernorm") return is_norm(op.kind) && !in_attention(op);
+  if (module == "mlp") return op.part == LayerPart::mlp && !residual;
   if (module == "moe_act") return is_expert_activation(op.kind);
-  if (module == "moe") return starts(op.name, "moe.");
-  if (module == "shared_experts") return starts(op.name, "moe.shared.");
-  if (module != "mla_up_proj") return false;
+  if (module == "moe") return op.part == LayerPart::experts || op.part == LayerPart::shared_experts;
+  if (module == "shared_experts") return op.part == LayerPart::shared_experts;
   // Latent vectors are kept; their norms, up projections and rotation run again.
-  for (const char* name : {"attention.q_norm", "attention.kv_norm", "attention.q_up", "attention.kv_up",
-                           "attention.rope_q", "attention.rope_k", "attention.k"})
-    if (op.name == name) return true;
-  return false;
-}
-
-bool has_latents(const BlockSpec& spec) {
-  return std::any_of(spec.ops.begin(), spec.ops.end(), [](const OpSpec& op) { return op.name == "attention.kv_up"; });
+  return module == "mla_up_proj" && op.part == LayerPart::latent_projection;
 }
 
 /// A dropout may run inside the addition that reads it, and leaves its mask.
@@ -63,8 +57,7 @@ std::vector<int> modules_of(const BlockSpec& spec, const std::vector<std::string
   if (spec.input < 0 || spec.output < 0) return out;
   for (std::size_t o = 0; o < spec.ops.size(); ++o)
     for (std::size_t m = 0; m < modules.size() && out[o] < 0; ++m)
-      if (belongs(spec, spec.ops[o], modules[m]) && (modules[m] != "mla_up_proj" || has_latents(spec)))
-        out[o] = static_cast<int>(m);
+      if (belongs(spec, spec.ops[o], modules[m])) out[o] = static_cast<int>(m);
   return out;
 }
 

@@ -103,26 +103,26 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   BodyBuilder body(frame_, "input", Phase::other);
   const BlockTensors& tensors = blocks_[static_cast<std::size_t>(block)];
   for (const int t : integer_tensors) {
-    const std::string& name = tensors.spec->tensors[static_cast<std::size_t>(t)].name;
+    const TensorSpec& spec = tensors.spec->tensors[static_cast<std::size_t>(t)];
     // Labels come with the samples they belong to.
-    bring(body, body.bound(name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), name,
-          block == 0 && name != "noise");
+    bring(body, body.bound(spec.name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), spec.name,
+          spec.field, block == 0 && spec.field != SampleField::noise);
   }
   return body.finish();
 }
 
 StepBodies::Made StepBodies::images(int tensor, bool read) {
   BodyBuilder body(frame_, "input", Phase::other);
-  bring(body, body.bound("image", tensor, {{}, true, false}), "image", read);
+  bring(body, body.bound("image", tensor, {{}, true, false}), "image", SampleField::image, read);
   return body.finish();
 }
 
 /// One field of the samples: from storage, where they are read from there, decoded, to the device.
-void StepBodies::bring(BodyBuilder& body, int device, const std::string& field, bool from_storage) {
+void StepBodies::bring(BodyBuilder& body, int device, const std::string& name, SampleField field, bool from_storage) {
   const InputSettings& from = workload_.input;
   const bool with_samples = from.sample > Bytes{0} && !from_storage;
   const InputTask samples{with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0),
-                          frame_.program.first_sample, field};
+                          frame_.program.first_sample, name, field};
   if (from.sample > Bytes{0} && from.gpudirect_storage) {
     body.add({.name = "read",
               .kind = samples,
@@ -137,8 +137,8 @@ void StepBodies::bring(BodyBuilder& body, int device, const std::string& field, 
   host.space = MemorySpace::pinned_host;
   host.lifetime = Lifetime::scratch;
   host.per_layer = host.per_microbatch = false;
-  const std::string name = host.name;
-  const int source = body.scratch(name, frame_.add_tensor(std::move(host)));
+  const std::string on_host = host.name;
+  const int source = body.scratch(on_host, frame_.add_tensor(std::move(host)));
   body.add({.name = "read",
             .kind = samples,
             .operands = {write(source)},

@@ -104,7 +104,7 @@ class StepBodies {
 
  private:
   void make_states(int first, int last);
-  void bring(BodyBuilder& body, int device, const std::string& field, bool from_storage);
+  void bring(BodyBuilder& body, int device, const std::string& name, SampleField field, bool from_storage);
   void make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param);
   /// Layout of a parameter's optimizer state: its own, and divided as the strategies say.
   [[nodiscard]] Layout state_layout(const Tensor& param) const;

@@ -12,8 +12,6 @@ namespace {
 constexpr const char* kFp8Scales = ".fp8_scales";
 }
 
-bool is_fp8_scales(const std::string& name) { return name.ends_with(kFp8Scales); }
-
 namespace ops {
 
 namespace {
@@ -34,6 +32,7 @@ int state_of(BlockBody& b, const OpSpec& op) {
   t.name = b.tensors().spec->name + ".{layer}." + op.name + kFp8Scales;
   t.shape = {f.constant(6)};
   t.category = MemoryCategory::workspace;
+  t.role = TensorRole::fp8_scales;
   t.initial = "zeros";
   return b.builder().bound(op.name + kFp8Scales, b.persistent(op.name + kFp8Scales, std::move(t)));
 }

@@ -13,10 +13,6 @@
 
 namespace rehearse {
 
-/// Whether a tensor of BlockTensors::persistent, by its name, is the scales of an op's three operands and their largest
-/// values of this step.
-[[nodiscard]] bool is_fp8_scales(const std::string& name);
-
 namespace ops {
 
 /// Whether the products of a linear op of this block run in fp8.

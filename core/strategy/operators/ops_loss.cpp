@@ -98,6 +98,7 @@ void forward_loss(BlockBody& b, const OpSpec& op) {
 int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
   BodyBuilder& body = b.builder();
   const int out = b.scratch_like(key_loss(op, "logits_grad_fp32"), work, DType::fp32);
+  body.frame().program.tensors[static_cast<std::size_t>(body.tensor_id(out))].role = TensorRole::logits_gradient;
   std::vector<Operand> operands{read(work), read(labels), write(out),
                                 write(b.scratch_like(key_loss(op, "label_grad"), work, DType::fp32))};
   if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp)))

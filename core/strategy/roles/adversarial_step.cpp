@@ -115,7 +115,7 @@ void AdversarialStep::make_discriminator() {
   // A generator that begins with images begins with these: they have been read.
   const std::vector<TensorSpec>& first = parts_.workload.network.blocks.front().tensors;
   const bool has_own =
-      std::any_of(first.begin(), first.end(), [](const TensorSpec& t) { return t.loaded && t.name != "noise"; });
+      std::any_of(first.begin(), first.end(), [](const TensorSpec& t) { return t.field == SampleField::image; });
   real_images_ = discriminator_.step->images(real, !has_own);
   for (std::size_t b = second; b < parts_.blocks.size(); ++b)
     for (const Shown shown : {Shown::real, Shown::made, Shown::through}) {

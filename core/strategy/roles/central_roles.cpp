@@ -142,10 +142,10 @@ class CentralRole {
     const BlockBodies& block = plan_.bodies[static_cast<std::size_t>(b)];
     if (block.input.body < 0) return {};
     if (!funnel_) return {add(block.input, frame_.io, position, microbatch, {})};
-    std::vector<int> tensors;
+    std::vector<CentralInput> tensors;
     const BlockTensors& t = plan_.blocks[static_cast<std::size_t>(b)];
     for (std::size_t i = 0; i < t.value.size(); ++i)
-      if (t.spec->tensors[i].is_input()) tensors.push_back(t.value[i]);
+      if (t.spec->tensors[i].is_input()) tensors.push_back({t.value[i], t.spec->tensors[i].field});
     return {add(rank_ == 0 ? bodies_.load_inputs(b, tensors) : bodies_.receive_inputs(b, tensors),
                 rank_ == 0 ? frame_.io : frame_.dp, position, microbatch, {})};
   }

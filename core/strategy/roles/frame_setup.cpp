@@ -9,12 +9,13 @@ namespace {
 /// Adds streams to a program, one after another.
 struct Streams {
   Program& program;
-  [[nodiscard]] StreamId add(const std::string& name, StreamKind kind = StreamKind::device) const {
-    program.streams.push_back(name);
-    program.stream_kinds.push_back(kind);
+  [[nodiscard]] StreamId add(const std::string& name, StreamRole role, AxisSet axes = {}) const {
+    program.streams.push_back({name, role, axes});
     return static_cast<StreamId>(program.streams.size() - 1);
   }
 };
+
+constexpr AxisSet kReplicas{Axis::dp_replicate, Axis::dp_shard};
 
 /// Whether some chunk's successor is on the stage before, not counting the way round from the last stage to the first.
 bool runs_back(const StrategySettings& settings, const Schedule& schedule, int microbatches) {
@@ -50,28 +51,32 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
 
 void make_streams(ProgramFrame& frame, const StrategySettings& settings, const Schedule& schedule, int microbatches) {
   const Streams streams{frame.program};
-  frame.compute = streams.add("compute");
-  frame.tp = streams.add("tp");
-  frame.cp = streams.add("cp");
-  frame.ep = streams.add("ep");
-  frame.dp = streams.add("dp");
-  frame.send_next = streams.add("pp.send_next");
-  frame.receive_prev = streams.add("pp.receive_prev");
-  frame.send_prev = streams.add("pp.send_prev");
-  frame.receive_next = streams.add("pp.receive_next");
+  const auto talks = [&](const std::string& name, AxisSet axes) {
+    return streams.add(name, StreamRole::communication, axes);
+  };
+  frame.compute = streams.add("compute", StreamRole::compute);
+  frame.tp = talks("tp", {Axis::tp});
+  frame.cp = talks("cp", {Axis::cp});
+  frame.ep = talks("ep", {Axis::ep});
+  frame.dp = talks("dp", kReplicas);
+  frame.send_next = talks("pp.send_next", {Axis::pp});
+  frame.receive_prev = talks("pp.receive_prev", {Axis::pp});
+  frame.send_prev = talks("pp.send_prev", {Axis::pp});
+  frame.receive_next = talks("pp.receive_next", {Axis::pp});
   frame.blocking_messages = !settings.overlap.pp;
   frame.chunk_copies = schedule.copies();
-  frame.copies = streams.add("copies");
-  frame.io = streams.add("io", StreamKind::storage);
-  frame.host = streams.add("host", StreamKind::host);
-  frame.copies_out = settings.offload == Offload::none ? frame.copies : streams.add("copies.out");
+  frame.copies = streams.add("copies", StreamRole::copy);
+  frame.io = streams.add("io", StreamRole::storage);
+  frame.host = streams.add("host", StreamRole::host);
+  frame.copies_out = settings.offload == Offload::none ? frame.copies : streams.add("copies.out", StreamRole::copy_out);
   // Hybrid sharding: reductions between nodes do not hold up gathers within them.
-  frame.dp_replicate = settings.fsdp.enabled && settings.dp_replicate > 1 ? streams.add("dp.replicate") : frame.dp;
-  if (settings.data_parallel == DataParallelism::parameter_server) frame.dp_replicate = streams.add("dp.receive");
-  if (settings.tile_h * settings.tile_w > 1) frame.tile = streams.add("tile");
+  frame.dp_replicate =
+      settings.fsdp.enabled && settings.dp_replicate > 1 ? talks("dp.replicate", {Axis::dp_replicate}) : frame.dp;
+  if (settings.data_parallel == DataParallelism::parameter_server) frame.dp_replicate = talks("dp.receive", kReplicas);
+  if (settings.tile_h * settings.tile_w > 1) frame.tile = talks("tile", {Axis::tile_h, Axis::tile_w});
   if (runs_back(settings, schedule, microbatches))
-    frame.back = {true, streams.add("pp.gradients.send_next"), streams.add("pp.activations.send_prev"),
-                  streams.add("pp.gradients.receive_prev"), streams.add("pp.activations.receive_next")};
+    frame.back = {true, talks("pp.gradients.send_next", {Axis::pp}), talks("pp.activations.send_prev", {Axis::pp}),
+                  talks("pp.gradients.receive_prev", {Axis::pp}), talks("pp.activations.receive_next", {Axis::pp})};
 }
 
 void set_types(ProgramFrame& frame, const Workload& workload) {

@@ -35,7 +35,8 @@ void StageGradients::list_parameters() {
       const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
       for (const auto& [name, tensor] : tensors.persistent) {
         entries_.role().persistent.push_back({tensor, position});
-        if (is_fp8_scales(name)) scales_.emplace_back(position, tensor);
+        if (frame_.program.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::fp8_scales)
+          scales_.emplace_back(position, tensor);
       }
       for (std::size_t p = 0; p < tensors.param.size(); ++p) {
         if (tensors.shared_with[p] >= 0) continue;

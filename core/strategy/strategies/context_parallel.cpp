@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/strategy/aliases.hpp"
+#include "core/strategy/no_lowering.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -56,10 +57,9 @@ void refuse_windows(const PlanRequest& request) {
   for (const BlockSpec& block : request.workload.network.blocks)
     for (const OpSpec& op : block.ops)
       if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
-        refuse_context_parallel("strategy.cp",
-                                fmt::format("cp({}) has no lowering for attention {} ({})", request.settings.cp,
-                                            op.attention_window > 0 ? "to a window" : "with sinks", block.name),
-                                "set strategy.cp to 1");
+        throw NoLowering(fmt::format("cp({}) has no lowering for attention {} ({})", request.settings.cp,
+                                     op.attention_window > 0 ? "to a window" : "with sinks", block.name),
+                         "strategy.cp", "set strategy.cp to 1");
 }
 
 /// All-to-all deals heads to the ranks of both axes.

@@ -8,6 +8,7 @@
 
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
+#include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 
 namespace rehearse {
@@ -79,12 +80,11 @@ class ExpertParallel final : public Strategy {
     must_divide("ep", s.ep, "experts", r.experts);
     must_divide("etp", s.etp, "the experts' inner size", expert_width(request.workload.network));
     if (s.etp > 1 && biased_experts(request.workload.network))
-      refuse_expert_parallel(
-          "strategy.etp",
+      throw NoLowering(
           fmt::format(
               "etp({}) has no lowering for experts with biases: every rank would add the whole of one to its term",
               s.etp),
-          "set strategy.etp to 1");
+          "strategy.etp", "set strategy.etp to 1");
     if ((s.dp * s.cp * s.tp) % (s.ep * s.etp) != 0)
       refuse_expert_parallel("strategy.ep",
                              fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp,

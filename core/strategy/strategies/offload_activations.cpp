@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/no_lowering.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -16,10 +17,9 @@ class OffloadActivations final : public Strategy {
   void check(const PlanRequest& request) const override {
     const StrategySettings& s = request.settings;
     if (s.data_parallel != DataParallelism::replicas)
-      throw Error(ErrorKind::usage,
-                  fmt::format("offload '{}' has no lowering for data_parallel '{}'", name_of(s.offload),
-                              name_of(s.data_parallel)),
-                  "strategy.offload", "set strategy.data_parallel to replicas");
+      throw NoLowering(fmt::format("offload '{}' has no lowering for data_parallel '{}'", name_of(s.offload),
+                                   name_of(s.data_parallel)),
+                       "strategy.offload", "set strategy.data_parallel to replicas");
     if (request.workload.network.routing() != nullptr)
       throw Error(
           ErrorKind::usage,

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -163,20 +164,17 @@ class TileParallel final : public Strategy {
   }
 
   void check(const PlanRequest& request) const override {
-    const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) {
-      throw Error(ErrorKind::usage, what, where, hint);
-    };
     const Network& net = request.workload.network;
     const Shape& first = net.blocks.front().tensors.front().shape;
     if (dim_of(first, DimTag::height) < 0)
-      refuse(fmt::format("{} takes no images: there is nothing to tile", net.name), "strategy.tile_h",
-             "set strategy.tile_h and strategy.tile_w to 1");
+      throw Error(ErrorKind::usage, fmt::format("{} takes no images: there is nothing to tile", net.name),
+                  "strategy.tile_h", "set strategy.tile_h and strategy.tile_w to 1");
     if (request.settings.fsdp.enabled)
-      refuse("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not",
-             "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
+      throw NoLowering("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not",
+                       "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
     if (request.settings.zero_stage > 0)
-      refuse("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only",
-             "strategy.zero_stage", "set strategy.zero_stage to 0");
+      throw NoLowering("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only",
+                       "strategy.zero_stage", "set strategy.zero_stage to 0");
   }
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {

@@ -83,10 +83,11 @@ class DropoutOf {
 /// Keys that a query sees at most, up to its own; 0: all.
 std::int64_t window_of(const OperatorCall& c) { return c.dims.size() > 6 ? c.dims[6] : 0; }
 
-/// A score per head that stands beside the keys'; null where there is none.
+/// A score per head that stands beside the keys', the first operand after those of every call; null where there is
+/// none.
 template <class T>
 const T* sinks_of(const OperatorCall& c, std::size_t operand) {
-  return c.task->variant.ends_with("_sinks") ? c.operand(operand).as<T>() : nullptr;
+  return c.operands.size() > operand ? c.operand(operand).as<T>() : nullptr;
 }
 
 /// Scaled scores of one head, those of later keys and of keys before the window at -infinity.

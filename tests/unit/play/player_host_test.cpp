@@ -25,7 +25,7 @@ double step(const Program& p, const RunOptions& options = {}) {
 }
 
 double copy_time(std::int64_t bytes = kPlayerHostBytes) {
-  HandMade made(Axis::pp, 1, {"compute"});
+  HandMade made(Axis::pp, 1);
   made.call(0, made.body("copy", {HandMade::copies(made.tensor(bytes))}));
   return step(made.program);
 }
@@ -35,7 +35,7 @@ double launch(const Program& p) { return bed_player_host().cost.launch_overhead(
 }  // namespace
 
 TEST_CASE("after a call that the host waits for, nothing starts before it has ended and a launch is over") {
-  HandMade made(Axis::pp, 1, {"compute", "aside"});
+  HandMade made(Axis::pp, 1, {aside("aside")});
   const int data = made.tensor(kPlayerHostBytes);
   const int copy = made.body("copy", {HandMade::copies(data)}), aside = made.body("aside", {HandMade::copies(data, 1)});
   made.call(0, copy);
@@ -51,7 +51,7 @@ TEST_CASE("after a call that the host waits for, nothing starts before it has en
 }
 
 TEST_CASE("the launch after a host wait counts as launch, the wait itself as what was waited for") {
-  HandMade made(Axis::pp, 2, {"compute", "pp"});
+  HandMade made(Axis::pp, 2, {talks(Axis::pp)});
   const int data = made.tensor(kPlayerHostBytes), small = made.tensor(kSmall);
   const int send = made.body("send", {made.message(P2pTask::Direction::send, 1, small, 1)});
   const int receive = made.body("receive", {made.message(P2pTask::Direction::receive, 0, small, 1)});
@@ -70,7 +70,7 @@ TEST_CASE("the launch after a host wait counts as launch, the wait itself as wha
 TEST_CASE(
     "a task that the host waits for holds what is issued after it, in its body and in later ones, not what was "
     "before") {
-  HandMade made(Axis::pp, 1, {"compute", "a", "b"});
+  HandMade made(Axis::pp, 1, {aside("a"), aside("b")});
   const int data = made.tensor(kPlayerHostBytes);
   const int body = made.body("counts", {HandMade::copies(data, 1), HandMade::copies(data), HandMade::copies(data, 2)});
   made.call(0, body);
@@ -83,7 +83,7 @@ TEST_CASE(
 
 TEST_CASE("a captured graph is one launch, however many kernels it holds") {
   constexpr int kKernels = 8;
-  HandMade made(Axis::pp, 1, {"compute"});
+  HandMade made(Axis::pp, 1);
   const int small = made.tensor(kSmall);
   const int body = made.body("kernels", std::vector<Piece>(kKernels, HandMade::copies(small)));
   for (int i = 0; i < 4; ++i) made.call(0, body);
@@ -105,7 +105,7 @@ TEST_CASE("a captured graph is one launch, however many kernels it holds") {
 
 TEST_CASE("interleaved calls issue their segments in turn, so that one's kernels hide the other's communication") {
   // Each call: kernel, then a copy off the compute stream as long, then a kernel that needs it.
-  HandMade made(Axis::pp, 1, {"compute", "other"});
+  HandMade made(Axis::pp, 1, {aside("other")});
   const int data = made.tensor(kPlayerHostBytes);
   Piece middle = HandMade::copies(data, 1), last = HandMade::copies(data);
   middle.after = {0};
@@ -145,7 +145,7 @@ TEST_CASE("interleaved calls issue their segments in turn, so that one's kernels
 TEST_CASE("of two interleaved calls the second begins: what it sends first leaves beside the other's first kernel") {
   // A forward: kernel, exchange, kernel. A backward: exchange, kernel, exchange, kernel. All take as long, each needs
   // the one before.
-  HandMade made(Axis::pp, 1, {"compute", "exchanges"});
+  HandMade made(Axis::pp, 1, {aside("exchanges")});
   const int data = made.tensor(kPlayerHostBytes);
   const auto chain = [&](std::vector<StreamId> streams) {
     std::vector<Piece> pieces;
@@ -171,7 +171,7 @@ TEST_CASE("of two interleaved calls the second begins: what it sends first leave
 }
 
 TEST_CASE("a run reports how far it is, and what the report throws ends it") {
-  HandMade made(Axis::pp, 1, {"compute", "aside"});
+  HandMade made(Axis::pp, 1, {aside("aside")});
   const int data = made.tensor(kSmall);
   const int copy = made.body("copy", {HandMade::copies(data)}), aside = made.body("aside", {HandMade::copies(data, 1)});
   EventId before = -1;

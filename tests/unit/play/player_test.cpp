@@ -18,7 +18,7 @@ const Testbed& bed_player() {
 
 /// Seconds that HandMade::copies of kBytes takes.
 double copy_time() {
-  HandMade made(Axis::pp, 1, {"compute"});
+  HandMade made(Axis::pp, 1);
   made.call(0, made.body("copy", {HandMade::copies(made.tensor(kPlayerBytes))}));
   return bed_player().analytic(made.program).step_time.value();
 }
@@ -43,7 +43,7 @@ Piece opener(HandMade& made, StreamId dp) { return HandMade::all_reduce(made.ten
 }  // namespace
 
 TEST_CASE("calls on one stream follow each other, calls on two run side by side, waits cross streams") {
-  HandMade made(Axis::pp, 1, {"compute", "second"});
+  HandMade made(Axis::pp, 1, {aside("second")});
   const int data = made.tensor(kPlayerBytes);
   const int first = made.body("first", {HandMade::copies(data)}),
             second = made.body("second", {HandMade::copies(data, 1)});
@@ -58,7 +58,7 @@ TEST_CASE("calls on one stream follow each other, calls on two run side by side,
 }
 
 TEST_CASE("a message takes as long as the collective model says, and holds neither end's kernels") {
-  HandMade made(Axis::pp, 2, {"compute", "pp"});
+  HandMade made(Axis::pp, 2, {talks(Axis::pp)});
   const int data = made.tensor(kPlayerBytes), small = made.tensor(1'000'000);
   const int send = made.body("send", {made.message(P2pTask::Direction::send, 1, small, 1)});
   const int receive = made.body("receive", {made.message(P2pTask::Direction::receive, 0, small, 1)});
@@ -72,7 +72,7 @@ TEST_CASE("a message takes as long as the collective model says, and holds neith
 }
 
 TEST_CASE("messages of one channel meet in order") {
-  HandMade made(Axis::pp, 2, {"compute", "pp"});
+  HandMade made(Axis::pp, 2, {talks(Axis::pp)});
   const int data = made.tensor(kPlayerBytes), small = made.tensor(1'000);
   const int send = made.body("send", {made.message(P2pTask::Direction::send, 1, small, 1)});
   const int receive = made.body("receive", {made.message(P2pTask::Direction::receive, 0, small, 1)});
@@ -83,7 +83,7 @@ TEST_CASE("messages of one channel meet in order") {
 }
 
 TEST_CASE("dependencies pass through tasks that are skipped, and so do the waits of a call") {
-  HandMade made(Axis::pp, 1, {"compute", "dp", "b"});
+  HandMade made(Axis::pp, 1, {talks(Axis::dp_shard), aside("b")});
   const int data = made.tensor(kPlayerBytes);
   Piece skipped = HandMade::copies(data, 1), last = HandMade::copies(data, 2);
   skipped.after = {0};
@@ -103,7 +103,7 @@ TEST_CASE("dependencies pass through tasks that are skipped, and so do the waits
 }
 
 TEST_CASE("waits and marks of single tasks hold only those") {
-  HandMade made(Axis::pp, 1, {"compute", "a"});
+  HandMade made(Axis::pp, 1, {aside("a")});
   const int data = made.tensor(kPlayerBytes);
   const int two = made.body("two", {HandMade::copies(data), HandMade::copies(data)}),
             aside = made.body("aside", {HandMade::copies(data, 1)});
@@ -129,7 +129,7 @@ TEST_CASE("waits and marks of single tasks hold only those") {
 }
 
 TEST_CASE("what a call does may depend on its microbatch and layer") {
-  HandMade made(Axis::pp, 1, {"compute"});
+  HandMade made(Axis::pp, 1);
   ExprPool& e = made.program.exprs;
   Piece piece = HandMade::copies(made.tensor(kPlayerBytes));
   piece.predicate = e.apply(ExprOp::eq, e.variable(Var::microbatch), e.constant(1));
@@ -146,7 +146,7 @@ TEST_CASE("what a call does may depend on its microbatch and layer") {
 
 TEST_CASE("ranks of one role whose peers depend on where they are talk to their own neighbours") {
   constexpr int kRanks = 4;
-  HandMade made(Axis::cp, kRanks, {"compute", "cp"});
+  HandMade made(Axis::cp, kRanks, {talks(Axis::cp)});
   ExprPool& e = made.program.exprs;
   const int data = made.tensor(1'000'000);
   const auto neighbour = [&](int step) {
@@ -164,7 +164,7 @@ TEST_CASE("ranks of one role whose peers depend on where they are talk to their 
 }
 
 TEST_CASE("the step time of several steps is that of the last, and waits reach back over steps") {
-  HandMade made(Axis::pp, 1, {"compute", "a"});
+  HandMade made(Axis::pp, 1, {aside("a")});
   const int data = made.tensor(kPlayerBytes);
   const int aside = made.body("aside", {HandMade::copies(data, 1)}), copy = made.body("copy", {HandMade::copies(data)});
   made.call(0, copy);
@@ -188,7 +188,7 @@ TEST_CASE("the step time of several steps is that of the last, and waits reach b
 }
 
 TEST_CASE("calls in a row on the compute stream are one operation with a span each") {
-  HandMade made(Axis::pp, 1, {"compute"});
+  HandMade made(Axis::pp, 1);
   const int copy = made.body("copy", {HandMade::copies(made.tensor(kPlayerBytes))});
   for (int i = 0; i < 5; ++i) made.call(0, copy);
   CHECK(bed_player().analytic(made.program).tasks == 1);
@@ -199,7 +199,7 @@ TEST_CASE("calls in a row on the compute stream are one operation with a span ea
 }
 
 TEST_CASE("a rank that waits for another's kernel is idle, and exposed only while bytes move") {
-  HandMade made(Axis::pp, 2, {"compute", "pp"});
+  HandMade made(Axis::pp, 2, {talks(Axis::pp)});
   const int data = made.tensor(kPlayerBytes);
   const int copy = made.body("copy", {HandMade::copies(data)});
   const int send = made.body("send", {made.message(P2pTask::Direction::send, 1, data, 1)});

@@ -18,8 +18,7 @@ Program by_hand() {
   p.mesh = Mesh({one}, Join::none);
   p.device_of_rank = {0};
   p.role_of_rank = {0};
-  p.streams = {"compute"};
-  p.stream_kinds = {StreamKind::device};
+  p.streams = {{"compute"}};
   const auto tensor = [&](const char* name, std::int64_t bytes, Lifetime lifetime, MemoryCategory category) {
     Tensor t;
     t.name = name;

@@ -29,8 +29,7 @@ Program exotic() {
   p.device_of_rank = {3, 2, 1, 0};
   p.process_of_rank = {0, 0, 1, 1};
   p.role_of_rank = {0, 0, 0, 0};
-  p.streams = {"compute", "copies"};
-  p.stream_kinds = {StreamKind::device, StreamKind::storage};
+  p.streams = {{"compute"}, {"reads", StreamRole::storage}, {"dp", StreamRole::communication, {Axis::dp_shard}}};
   p.tables = {{1, -2, 3}, {}};
   p.seed = std::numeric_limits<std::uint64_t>::max();
   p.tokens_per_step = 0.1;

@@ -72,6 +72,7 @@ TEST_CASE("gradient reduction shows only where nothing computes; the optimizer h
   Span reduce;
   reduce.kind = SpanKind::collective;
   reduce.stream = 1;
+  reduce.category = TimeCategory::exposed_dp;
   reduce.begin = Seconds{2};
   reduce.end = Seconds{5};
   Span update;

@@ -24,7 +24,7 @@ struct Written {
   Program program = lower(test::tiny_workload(), test::eight_gpus(), cluster);
   Trace trace{{0, 4}};
 
-  Written() { trace.streams = program.streams; }
+  Written() { trace.streams = program.stream_names(); }
 
   Span& add(int rank, SpanKind kind, double begin, double end) {
     Span s;

@@ -149,7 +149,7 @@ TEST_CASE("attention in fp8 over context-parallel ranks: what travels is cast be
       std::map<std::string, double> out;
       for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
         const auto* c = std::get_if<CollectiveTask>(&task.kind);
-        if (c == nullptr || p.streams[static_cast<std::size_t>(task.stream)] != "cp") return;
+        if (c == nullptr || task.stream != p.stream_along(Axis::cp)) return;
         for (const Operand& o : task.operands)
           if (o.access == Access::read)
             out[task.name] += p.local_bytes(

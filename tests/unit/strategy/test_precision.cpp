@@ -32,7 +32,7 @@ DType operand_type(const Program& p, const Body& body, const Operand& o) {
 double tensor_parallel_bytes(const Program& p) {
   double bytes = 0;
   for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
-    if (std::holds_alternative<CollectiveTask>(task.kind) && p.streams[static_cast<std::size_t>(task.stream)] == "tp")
+    if (std::holds_alternative<CollectiveTask>(task.kind) && task.stream == p.stream_along(Axis::tp))
       bytes += collective_bytes(p, body, task, context_of(p, 0, e));
   });
   return bytes;
@@ -218,7 +218,7 @@ TEST_CASE("where samples come first, sequences of several are put in order and g
     Count c;
     for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
       const auto* collective = std::get_if<CollectiveTask>(&task.kind);
-      const bool moves = collective != nullptr && p.streams[static_cast<std::size_t>(task.stream)] == "tp" &&
+      const bool moves = collective != nullptr && task.stream == p.stream_along(Axis::tp) &&
                          collective->op != CollectiveOp::all_reduce;
       c.moved += moves ? 1 : 0;
       c.reordered += task.name.ends_with(".reorder") ? 1 : 0;
