@@ -8,7 +8,7 @@ function(rehearse_precompile_test_headers)
   rehearse_test_options(rehearse_test_headers)
   target_precompile_headers(rehearse_test_headers PRIVATE
     "${PROJECT_SOURCE_DIR}/tests/support/catch.hpp" <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <set> <string> <variant> <vector>
-    <boost/graph/adjacency_list.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+    <fmt/format.h> <nlohmann/json.hpp>)
 endfunction()
 
 # Time is spent in the libraries, which are optimised; the tests' own code is half of what there is to compile.

@@ -39,6 +39,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/cluster/cluster.hpp"
 
 namespace rehearse::sim {
@@ -93,8 +94,8 @@ class LinkLoads {
     std::uint32_t at;  // Where in the link's list of free flows.
   };
 
-  Link& link(LinkId id) { return links_[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] const Link& link(LinkId id) const { return links_[static_cast<std::size_t>(id)]; }
+  Link& link(LinkId id) { return nth(links_, id); }
+  [[nodiscard]] const Link& link(LinkId id) const { return nth(links_, id); }
 
   std::vector<Link> links_;
   std::vector<std::vector<Hop>> hops_;  // By flow.

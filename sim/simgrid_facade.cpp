@@ -21,6 +21,7 @@
 #include <dlfcn.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "sim/flow_pool.hpp"
 
 namespace rehearse::sim {
@@ -101,7 +102,7 @@ class ClusterZone final : public routing::NetZoneImpl {
     }
     get_iface()->seal();
   }
-  [[nodiscard]] s4u::Host* host(DeviceId d) const { return hosts_[static_cast<std::size_t>(d)]; }
+  [[nodiscard]] s4u::Host* host(DeviceId d) const { return nth(hosts_, d); }
   /// The route of the flow about to start: lanes make it depend on more than its ends.
   void set_route(std::span<const LinkId> links) { route_ = links; }
 
@@ -112,7 +113,7 @@ class ClusterZone final : public routing::NetZoneImpl {
     append(cluster_.route(static_cast<DeviceId>(src->id()), static_cast<DeviceId>(dst->id())).links, *into);
   }
   void append(std::span<const LinkId> links, routing::Route& into) const {
-    for (LinkId l : links) into.link_list_.push_back(links_[static_cast<std::size_t>(l)]);
+    for (LinkId l : links) into.link_list_.push_back(nth(links_, l));
   }
 
   const Cluster& cluster_;

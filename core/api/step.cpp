@@ -7,6 +7,7 @@
 #include "core/api/session/session.hpp"
 #include "core/api/session/step_answer.hpp"
 #include "core/api/session/what_if.hpp"
+#include "core/base/index.hpp"
 #include "core/estimate/estimate.hpp"
 
 namespace rehearse {
@@ -20,7 +21,7 @@ RunResult as_result(const Program& program, const Estimate& e) {
   run.step_time = e.step_time;
   RankMetrics slowest;
   slowest.role = e.slowest_role;
-  while (program.role_of_rank[static_cast<std::size_t>(slowest.rank)] != e.slowest_role) ++slowest.rank;
+  while (nth(program.role_of_rank, slowest.rank) != e.slowest_role) ++slowest.rank;
   slowest.breakdown = e.breakdown;
   run.ranks.push_back(std::move(slowest));
   run.folded = true;

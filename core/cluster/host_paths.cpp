@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/cluster/machine_search.hpp"
 
 namespace rehearse {
@@ -29,9 +30,9 @@ HostPaths::HostPaths(const Cluster& cluster) : cluster_(cluster) {
     const int links_per_node = 2 * static_cast<int>(machine.links.size());
     Part out{node, link, links_per_node, {}, std::vector<int>(static_cast<std::size_t>(links_per_node), 0)};
     for (int v = 0; v < static_cast<int>(machine.vertices.size()); ++v) {
-      if (machine.vertices[static_cast<std::size_t>(v)].kind != MachineSpec::VertexKind::gpu) continue;
+      if (nth(machine.vertices, v).kind != MachineSpec::VertexKind::gpu) continue;
       out.links.push_back(to_host(machine, v));
-      for (const int l : out.links.back()) ++out.users[static_cast<std::size_t>(l)];
+      for (const int l : out.links.back()) ++nth(out.users, l);
     }
     parts_.push_back(std::move(out));
     node += part.nodes;
@@ -45,8 +46,8 @@ BytesPerSecond HostPaths::share(DeviceId d) const {
       std::upper_bound(parts_.begin(), parts_.end(), node, [](NodeId n, const Part& p) { return n < p.first_node; }));
   const LinkId first = part.first_link + (node - part.first_node) * part.links_per_node;
   BytesPerSecond least{};
-  for (const int link : part.links[static_cast<std::size_t>(cluster_.local_index(d))]) {
-    const BytesPerSecond share = cluster_.link_rate(first + link) * (1.0 / part.users[static_cast<std::size_t>(link)]);
+  for (const int link : nth(part.links, cluster_.local_index(d))) {
+    const BytesPerSecond share = cluster_.link_rate(first + link) * (1.0 / nth(part.users, link));
     least = least > BytesPerSecond{0} ? min(least, share) : share;
   }
   return least;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 
 namespace rehearse {
@@ -67,10 +68,9 @@ class Placement {
     const std::string_view local = name.substr(slash + 1);
     const auto& vertices = cluster_.machine(at).vertices;
     for (int d = 0; d < cluster_.machine(at).gpus; ++d)
-      if (vertices[static_cast<std::size_t>(d)].name == local) return cluster_.first_device(at) + d;
+      if (nth(vertices, d).name == local) return cluster_.first_device(at) + d;
     fail(where, fmt::format("node{} has no device '{}'", at, local),
-         fmt::format("it has {} to {}", vertices[0].name,
-                     vertices[static_cast<std::size_t>(cluster_.machine(at).gpus - 1)].name));
+         fmt::format("it has {} to {}", vertices[0].name, nth(vertices, cluster_.machine(at).gpus - 1).name));
   }
 
   /// `slots` more devices of a node; kNone: all that are left.
@@ -90,9 +90,8 @@ class Placement {
 
  private:
   [[nodiscard]] std::string name_of(DeviceId d) const {
-    return fmt::format(
-        "node{}/{}", cluster_.node_of(d),
-        cluster_.machine(cluster_.node_of(d)).vertices[static_cast<std::size_t>(cluster_.local_index(d))].name);
+    return fmt::format("node{}/{}", cluster_.node_of(d),
+                       nth(cluster_.machine(cluster_.node_of(d)).vertices, cluster_.local_index(d)).name);
   }
 
   const Cluster& cluster_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/cluster/machine_search.hpp"
 
 namespace rehearse {
@@ -21,15 +22,15 @@ class Paths {
   [[nodiscard]] std::vector<int> devices(TopologyMatrixKind kind, int count) const {
     std::vector<int> found;
     for (int v = 0; v < static_cast<int>(machine_.vertices.size()) && static_cast<int>(found.size()) < count; ++v)
-      if (machine_.vertices[static_cast<std::size_t>(v)].kind == kind) found.push_back(v);
+      if (nth(machine_.vertices, v).kind == kind) found.push_back(v);
     return found;
   }
 
   [[nodiscard]] TopologyMatrix::Cell between(const std::vector<std::optional<FoundPath>>& nvlink,
                                              const std::vector<std::optional<FoundPath>>& host, int a, int b) const {
     if (a == b) return {PathType::self, 0};
-    if (nvlink[static_cast<std::size_t>(b)]) return {PathType::nvlink, nvlinks(a, b)};
-    if (host[static_cast<std::size_t>(b)]) return {host_type(*host[static_cast<std::size_t>(b)]), 0};
+    if (nth(nvlink, b)) return {PathType::nvlink, nvlinks(a, b)};
+    if (nth(host, b)) return {host_type(*nth(host, b)), 0};
     return {};
   }
 
@@ -37,10 +38,8 @@ class Paths {
   [[nodiscard]] int nearest_cpu(const std::vector<std::optional<FoundPath>>& host) const {
     int best = -1;
     for (int v = 0; v < static_cast<int>(host.size()); ++v) {
-      if (machine_.vertices[static_cast<std::size_t>(v)].kind != TopologyMatrixKind::cpu ||
-          !host[static_cast<std::size_t>(v)])
-        continue;
-      if (best < 0 || host[static_cast<std::size_t>(v)]->cost < host[static_cast<std::size_t>(best)]->cost) best = v;
+      if (nth(machine_.vertices, v).kind != TopologyMatrixKind::cpu || !nth(host, v)) continue;
+      if (best < 0 || nth(host, v)->cost < nth(host, best)->cost) best = v;
     }
     return best;
   }
@@ -54,7 +53,7 @@ class Paths {
       bool at_a = link.a == a || link.b == a, at_b = link.a == b || link.b == b;
       if (at_a && at_b) direct += link.count;
       int other = link.a == a || link.a == b ? link.b : link.a;
-      if (machine_.vertices[static_cast<std::size_t>(other)].kind != TopologyMatrixKind::nvswitch) continue;
+      if (nth(machine_.vertices, other).kind != TopologyMatrixKind::nvswitch) continue;
       if (at_a) from_a += link.count;
       if (at_b) from_b += link.count;
     }
@@ -66,10 +65,9 @@ class Paths {
     if (path.cost.hosts == 0) return path.links.size() <= 2 ? PathType::pix : PathType::pxb;
     std::vector<int> bridges;  // Of the links into and out of the CPU.
     for (int directed : path.links) {
-      const auto& link = machine_.links[static_cast<std::size_t>(directed / 2)];
+      const auto& link = nth(machine_.links, directed / 2);
       for (int end : {link.a, link.b})
-        if (machine_.vertices[static_cast<std::size_t>(end)].kind == TopologyMatrixKind::cpu)
-          bridges.push_back(link.host_bridge);
+        if (nth(machine_.vertices, end).kind == TopologyMatrixKind::cpu) bridges.push_back(link.host_bridge);
     }
     bool one = bridges.size() == 2 && bridges[0] >= 0 && bridges[0] == bridges[1];
     return one ? PathType::phb : PathType::node;
@@ -114,13 +112,13 @@ TopologyMatrix topology_matrix(const MachineSpec& machine) {
 
   TopologyMatrix matrix;
   for (int a : devices) {
-    const auto& vertex = machine.vertices[static_cast<std::size_t>(a)];
+    const auto& vertex = nth(machine.vertices, a);
     const auto host = search_paths(machine, a, Medium::host);
     const auto nvlink = search_paths(machine, a, Medium::nvlink);
     TopologyMatrix::Device device{vertex.name, vertex.device, vertex.kind == TopologyMatrixKind::nic, {}, -1};
     if (int cpu = paths.nearest_cpu(host); cpu >= 0 && !device.is_nic) {
-      device.cores = machine.vertices[static_cast<std::size_t>(cpu)].cores;
-      device.numa = machine.vertices[static_cast<std::size_t>(cpu)].numa;
+      device.cores = nth(machine.vertices, cpu).cores;
+      device.numa = nth(machine.vertices, cpu).numa;
     }
     matrix.devices.push_back(std::move(device));
     auto& row = matrix.cells.emplace_back();

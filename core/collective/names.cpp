@@ -1,5 +1,6 @@
 #include <array>
 
+#include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 #include "core/collective/collective.hpp"
 
@@ -9,7 +10,7 @@ constexpr std::array<std::string_view, 8> kNames{"all_reduce", "all_gather", "re
                                                  "reduce",     "all_to_all", "halo_exchange",  "send_recv"};
 }
 
-std::string_view name_of(CollectiveOp op) { return kNames[static_cast<std::size_t>(op)]; }
+std::string_view name_of(CollectiveOp op) { return nth(kNames, op); }
 
 CollectiveOp parse_collective_op(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i)

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/base/near_names.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/field.hpp"
@@ -246,7 +247,7 @@ std::string explain(std::string_view key) {
   if (const std::string near = did_you_mean(key, last_words);
       !near.empty() && key.find('.') == std::string_view::npos) {
     const auto at = std::find(last_words.begin(), last_words.end(), near) - last_words.begin();
-    unknown.hint = fmt::format("did you mean '{}'?", all[static_cast<std::size_t>(at)]);
+    unknown.hint = fmt::format("did you mean '{}'?", nth(all, at));
   }
   throw unknown;
 }

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/near_names.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
-#include "core/base/near_names.hpp"
 
 namespace rehearse {
 

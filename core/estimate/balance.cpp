@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
@@ -65,13 +66,12 @@ class BlockTimes {
       : p_(program), cost_(cost), settings_(settings) {
     for (int r = 0; r < p_.mesh.ranks(); ++r) {
       const ExprContext at = p_.mesh.context(r);
-      std::map<std::string, int>& kinds =
-          ranks_[{replica_of(at, settings_), at.coord[static_cast<std::size_t>(Axis::pp)]}];
-      kinds.emplace(cost_.cluster().gpu(p_.device_of_rank[static_cast<std::size_t>(r)]).id, r);
+      std::map<std::string, int>& kinds = ranks_[{replica_of(at, settings_), nth(at.coord, Axis::pp)}];
+      kinds.emplace(cost_.cluster().gpu(nth(p_.device_of_rank, r)).id, r);
     }
     for (const Role& role : p_.roles)
       for (const Entry& e : role.step) {
-        const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+        const Body& body = nth(p_.bodies, e.body);
         const bool pass = body.phase == Phase::forward || body.phase == Phase::recompute ||
                           body.phase == Phase::input_grad || body.phase == Phase::weight_grad;
         if (pass) calls_[e.layer].emplace(e.body, &e);
@@ -105,7 +105,7 @@ class BlockTimes {
         context.microbatches = p_.microbatches;
         context.layer = entry->layer;
         context.chunk = entry->chunk;
-        at->second = cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank, context).duration;
+        at->second = cost_.price_body(p_, nth(p_.bodies, body), rank, context).duration;
       }
       sum += at->second;
     }
@@ -156,7 +156,7 @@ std::vector<std::int64_t> choose_layers(const Program& program, const StrategySe
   std::vector<std::vector<Seconds>> time(static_cast<std::size_t>(s.pp));
   std::vector<Seconds> fixed(static_cast<std::size_t>(s.pp));
   for (int stage = 0; stage < s.pp; ++stage)
-    for (int l = 0; l < layers; ++l) time[static_cast<std::size_t>(stage)].push_back(slowest(stage, before + l));
+    for (int l = 0; l < layers; ++l) nth(time, stage).push_back(slowest(stage, before + l));
   for (int position = 0; position < before; ++position) fixed.front() += slowest(0, position);
   for (int position = before + layers; position < positions; ++position) fixed.back() += slowest(s.pp - 1, position);
   return balanced_layers(time, fixed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/estimate/estimate_tail.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/player.hpp"
@@ -64,8 +65,7 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
 bool passes_alike(const Program& program, const Role& role) {
   std::vector<int> calls(static_cast<std::size_t>(program.microbatches), 0);
   for (const Entry& e : role.step)
-    if (program.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward)
-      ++calls[static_cast<std::size_t>(e.microbatch)];
+    if (nth(program.bodies, e.body).phase == Phase::forward) ++nth(calls, e.microbatch);
   return std::all_of(calls.begin(), calls.end(), [&](int n) { return n == calls.front(); });
 }
 

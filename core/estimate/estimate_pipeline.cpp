@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -62,14 +64,14 @@ class Round {
   }
 
   [[nodiscard]] double& arrival(int direction, int chunk, int microbatch) {
-    return arrival_[static_cast<std::size_t>((direction * chunks_ + chunk) * microbatches_ + microbatch)];
+    return nth(arrival_, (direction * chunks_ + chunk) * microbatches_ + microbatch);
   }
 
   void advance(std::size_t s) {
     const auto& order = orders_[s];
     for (std::size_t& i = next_[s]; i < order.size(); ++i, --left_) {
       const int direction = order[i].pass == Pass::forward ? 0 : 1;
-      const StagePass& pass = stages_[s].chunks.at(order[i].chunk)[static_cast<std::size_t>(direction)];
+      const StagePass& pass = nth(stages_[s].chunks.at(order[i].chunk), direction);
       if (pass.receives && arrival(direction, order[i].chunk, order[i].microbatch) == kNever) return;
       wait(s, i, direction, pass);
       work(s, i, pass, stages_[s].deferred.leaves(order[i]) ? stages_[s].deferred.backward : pass.work);
@@ -118,7 +120,7 @@ class Round {
 
   void send(std::size_t s, const Slot& slot, int direction, const StagePass& pass) {
     StageLane& from = state_.lanes[s];
-    StageLane& to = state_.lanes[static_cast<std::size_t>(pass.peer)];
+    StageLane& to = nth(state_.lanes, pass.peer);
     double& channel = channel_free_[s * 2 + static_cast<std::size_t>(direction)];
     const double begin = std::max(from.free, channel), end = begin + pass.message.seconds;
     channel = end;
@@ -127,8 +129,7 @@ class Round {
     to.add(moves);
     if (blocking_) from.held = end;
     const int chunk = direction == 0 ? slot.chunk + 1 : slot.chunk - 1;
-    const StagePass& next =
-        stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)];
+    const StagePass& next = nth(nth(stages_, pass.peer).chunks.at(chunk), direction);
     const double unpacked = end + (next.unpacks_in_line ? 0.0 : next.unpack.seconds);
     if (unpacked > end) to.add({end, unpacked, next.unpack.load, TimeCategory::exposed_tp});
     arrival(direction, chunk, slot.microbatch) = unpacked;

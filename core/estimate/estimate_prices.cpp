@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
@@ -43,7 +44,7 @@ bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp)
 bool differs_along_cp(const Program& p) {
   const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
   for (const Body& body : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
           c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs))
         return true;
@@ -72,11 +73,11 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
       stage_matters_(program.bodies.size(), -1) {
   const bool uneven = differs_along_cp(p_);
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
-    const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
+    const auto role = static_cast<std::size_t>(nth(p_.role_of_rank, r));
     // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of
     // the keys.
     const auto busy = [&](int rank) {
-      return std::pair(neighbours(rank), uneven ? p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)] : 0);
+      return std::pair(neighbours(rank), uneven ? nth(p_.mesh.context(rank).coord, Axis::cp) : 0);
     };
     if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
   }
@@ -84,8 +85,7 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
   decide_lanes();
   const int apart = lanes_ > 1 ? stride_of(p_.mesh, Axis::tp) : 1;
   for (int r = 0; r < p_.mesh.ranks(); ++r)
-    if (lanes_ == 1 || r / apart % lanes_ == 0)
-      ranks_of_role_[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)])].push_back(r);
+    if (lanes_ == 1 || r / apart % lanes_ == 0) nth(ranks_of_role_, nth(p_.role_of_rank, r)).push_back(r);
   sort_roles();
 }
 
@@ -108,8 +108,7 @@ void EstimatePrices::decide_lanes() {
   int stride = 0;
   for (const int r : first_rank_) {
     std::vector<DeviceId> group;
-    for (const int m : p_.mesh.members(tp, r, p_.exprs))
-      group.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : p_.mesh.members(tp, r, p_.exprs)) group.push_back(nth(p_.device_of_rank, m));
     const int own = in_one_node(cost_.cluster(), group) ? even_stride(group) : 0;
     if (own == 0 || (stride != 0 && own != stride)) return;
     stride = own;
@@ -120,8 +119,7 @@ void EstimatePrices::decide_lanes() {
 
 std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
   std::vector<DeviceId> out;
-  for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs))
-    out.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+  for (const int m : p_.mesh.members(nth(p_.groups, group), rank, p_.exprs)) out.push_back(nth(p_.device_of_rank, m));
   return out;
 }
 
@@ -130,7 +128,7 @@ void EstimatePrices::sort_roles() {
   const Cluster& cluster = cost_.cluster();
   std::map<std::pair<std::string, std::vector<int>>, int> classes;
   for (const int r : first_rank_) {
-    const DeviceId me = p_.device_of_rank[static_cast<std::size_t>(r)];
+    const DeviceId me = nth(p_.device_of_rank, r);
     std::vector<int> places{cluster.local_index(me)};
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (spans_stages(p_.groups[g])) continue;
@@ -145,30 +143,30 @@ void EstimatePrices::sort_roles() {
 bool EstimatePrices::stage_matters(const Body& body) const {
   const auto depends = [&](ExprId id) { return p_.exprs.depends_on(id, Var::coord, static_cast<int>(Axis::pp)); };
   for (const Formal& f : body.formals) {
-    const Tensor& t = p_.tensors[static_cast<std::size_t>(f.like)];
+    const Tensor& t = nth(p_.tensors, f.like);
     if (std::any_of(t.shape.begin(), t.shape.end(), depends)) return true;
     if (std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return l.first == Axis::pp; })) return true;
   }
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  for (const auto v : body.graph.vertices()) {
     const Task& task = body.graph[v];
     const auto* c = std::get_if<ComputeTask>(&task.kind);
     const auto* collective = std::get_if<CollectiveTask>(&task.kind);
     if (depends(task.predicate) || (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends))) return true;
-    if (collective != nullptr && spans_stages(p_.groups[static_cast<std::size_t>(collective->group)])) return true;
+    if (collective != nullptr && spans_stages(nth(p_.groups, collective->group))) return true;
   }
   return false;
 }
 
 /// Bodies that do the same on every stage are priced per class of roles, others per role (numbered below zero).
 int EstimatePrices::variant(int body, int role) {
-  signed char& known = stage_matters_[static_cast<std::size_t>(body)];
-  if (known < 0) known = stage_matters(p_.bodies[static_cast<std::size_t>(body)]) ? 1 : 0;
-  return known == 1 ? -1 - role : class_of_role_[static_cast<std::size_t>(role)];
+  signed char& known = nth(stage_matters_, body);
+  if (known < 0) known = stage_matters(nth(p_.bodies, body)) ? 1 : 0;
+  return known == 1 ? -1 - role : nth(class_of_role_, role);
 }
 
 bool EstimatePrices::closed(int body, int role) {
   const auto [at, fresh] = closed_.try_emplace({body, variant(body, role)}, false);
-  if (fresh) at->second = is_closed(p_, cost_.cluster(), p_.bodies[static_cast<std::size_t>(body)], rank_of(role));
+  if (fresh) at->second = is_closed(p_, cost_.cluster(), nth(p_.bodies, body), rank_of(role));
   return at->second;
 }
 
@@ -177,8 +175,7 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
   if (const auto at = works_.find(key); at != works_.end()) return at->second;
   ComputeWork out;
   if (closed(body, role)) {
-    const PricedBody priced =
-        cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
+    const PricedBody priced = cost_.price_body(p_, nth(p_.bodies, body), rank_of(role), context(role));
     out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.duration.value(),
            priced.breakdown};
   } else {
@@ -188,15 +185,14 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
 }
 
 ComputeWork EstimatePrices::play(int body, int role) {
-  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const Body& b = nth(p_.bodies, body);
   const double stretch = kernel_stretch(cost_.price_body(p_, b, rank_of(role), context(role)));
   std::vector<BodyTask> tasks;
-  for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+  for (const auto v : b.graph.vertices()) {
     const Task& task = b.graph[v];
     BodyTask t;
     t.stream = task.stream;
-    for (const auto e : boost::make_iterator_range(boost::in_edges(v, b.graph)))
-      t.after.push_back(static_cast<int>(boost::source(e, b.graph)));
+    for (const std::size_t before : b.graph.before(v)) t.after.push_back(static_cast<int>(before));
     if (p_.exprs.evaluate(task.predicate, context(role)) != 0) {
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       if (std::holds_alternative<CollectiveTask>(task.kind)) {
@@ -215,14 +211,14 @@ ComputeWork EstimatePrices::play(int body, int role) {
   attribute_stretch(played.breakdown, stretch);
   double quiet_from = 0;
   for (const PricedBody::TaskSpan& s : played.spans)
-    if (!tasks[static_cast<std::size_t>(s.task)].computes) quiet_from = std::max(quiet_from, s.end.value());
+    if (!nth(tasks, s.task).computes) quiet_from = std::max(quiet_from, s.end.value());
   return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from,
           played.breakdown};
 }
 
 ComputeWork EstimatePrices::task(int body, int task, int role) {
-  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
-  const PricedTask t = cost_.price(p_, b.graph[static_cast<std::size_t>(task)], b, rank_of(role), context(role));
+  const Body& b = nth(p_.bodies, body);
+  const PricedTask t = cost_.price(p_, nth(b.graph, task), b, rank_of(role), context(role));
   ComputeWork out{t.time.value(), t.sm_sensitivity, t.hbm_sensitivity, t.time.value(), {}};
   out.breakdown[t.category] = t.time;
   return out;
@@ -231,8 +227,8 @@ ComputeWork EstimatePrices::task(int body, int task, int role) {
 const Transfer& EstimatePrices::collective(int body, int task, int role) {
   const Key key{body, task, variant(body, role)};
   if (const auto at = collectives_.find(key); at != collectives_.end()) return at->second;
-  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
-  return collectives_.emplace(key, price_collective(b.graph[static_cast<std::size_t>(task)], b, role)).first->second;
+  const Body& b = nth(p_.bodies, body);
+  return collectives_.emplace(key, price_collective(nth(b.graph, task), b, role)).first->second;
 }
 
 /// Groups of the ranks of a role that lie differently on their nodes.
@@ -243,12 +239,12 @@ const std::vector<std::vector<DeviceId>>& EstimatePrices::instances(int group, i
   const Cluster& cluster = cost_.cluster();
   std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
   std::set<std::vector<int>> seen;
-  for (const int rank : ranks_of_role_[static_cast<std::size_t>(role)]) {
-    if (covered[static_cast<std::size_t>(p_.device_of_rank[static_cast<std::size_t>(rank)])] != 0) continue;
+  for (const int rank : nth(ranks_of_role_, role)) {
+    if (nth(covered, nth(p_.device_of_rank, rank)) != 0) continue;
     std::vector<DeviceId> members = devices(group, rank);
     std::vector<int> places;
     for (const DeviceId d : members) {
-      covered[static_cast<std::size_t>(d)] = 1;
+      nth(covered, d) = 1;
       places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
       places.push_back(cluster.local_index(d));
     }
@@ -269,7 +265,7 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
 /// The slowest of the role's groups: they meet in the next call that spans them.
 Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
-  const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
+  const AxisSet axes = nth(p_.groups, c.group).axes;
   const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
   Transfer slowest;
   double fastest = std::numeric_limits<double>::infinity();
@@ -305,25 +301,22 @@ double EstimatePrices::solo_seconds(const CollectiveTask& task, Bytes bytes, con
 const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
   const auto key = std::tuple(body, task, role, to);
   if (const auto at = messages_.find(key); at != messages_.end()) return at->second;
-  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const Body& b = nth(p_.bodies, body);
   Bytes bytes{0};
-  for (const Operand& o : b.graph[static_cast<std::size_t>(task)].operands)
-    bytes += Bytes{p_.local_bytes(
-        p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
-  const int edge = std::get<P2pTask>(b.graph[static_cast<std::size_t>(task)].kind).edge;
-  return messages_.emplace(key, price_message(bytes, role, to, p_.edges[static_cast<std::size_t>(edge)].blocking))
-      .first->second;
+  for (const Operand& o : nth(b.graph, task).operands)
+    bytes += Bytes{p_.local_bytes(nth(p_.tensors, nth(b.formals, o.formal).like), context(role))};
+  const int edge = std::get<P2pTask>(nth(b.graph, task).kind).edge;
+  return messages_.emplace(key, price_message(bytes, role, to, nth(p_.edges, edge).blocking)).first->second;
 }
 
 Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool blocking) {
   const Cluster& cluster = cost_.cluster();
-  const auto& senders = ranks_of_role_[static_cast<std::size_t>(from)];
-  const auto& receivers = ranks_of_role_[static_cast<std::size_t>(to)];
+  const auto& senders = nth(ranks_of_role_, from);
+  const auto& receivers = nth(ranks_of_role_, to);
   Transfer slowest;
   std::set<std::array<int, 3>> seen;  // Replicas differ in where in their node, or nodes, the two are.
   for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()); ++i) {
-    const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])],
-                   dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
+    const DeviceId src = nth(p_.device_of_rank, senders[i]), dst = nth(p_.device_of_rank, receivers[i]);
     const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
     if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
     const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);

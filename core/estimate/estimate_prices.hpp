@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/play/clocks/lane_routes.hpp"
 #include "core/price/cost_model.hpp"
 
@@ -36,8 +37,8 @@ class EstimatePrices {
 
   /// The rank that stands for a role: the first of those with most neighbouring tiles, and of these
   /// the last along cp where its work depends on that.
-  [[nodiscard]] int rank_of(int role) const { return first_rank_[static_cast<std::size_t>(role)]; }
-  [[nodiscard]] const ExprContext& context(int role) const { return contexts_[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] int rank_of(int role) const { return nth(first_rank_, role); }
+  [[nodiscard]] const ExprContext& context(int role) const { return nth(contexts_, role); }
 
   [[nodiscard]] bool closed(int body, int role);
   /// The body as one piece of work. A body that is not closed is played with its collectives alone on their wires.
@@ -51,7 +52,7 @@ class EstimatePrices {
     return price_message(bytes, role, to, blocking);
   }
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
-  [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
   [[nodiscard]] bool unlike() const { return unlike_; }
   /// One kernel, copy or host task outside closed bodies.

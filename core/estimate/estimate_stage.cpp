@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
 
 PassPart part_of(const Body& body) {
   PassPart out;
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  for (const auto v : body.graph.vertices()) {
     const Task& task = body.graph[v];
     if (const auto* m = std::get_if<P2pTask>(&task.kind))
       return {m->direction == P2pTask::Direction::send ? PassPart::Kind::send : PassPart::Kind::receive,
@@ -33,12 +34,7 @@ class StageReader {
   /// `deferring`: microbatches that leave weight gradients to the drain.
   StageReader(const Program& p, EstimatePrices& prices, std::vector<std::optional<PassPart>>& parts, Stage& stage,
               int deferring)
-      : p_(p),
-        prices_(prices),
-        parts_(parts),
-        stage_(stage),
-        deferring_(deferring),
-        role_(p.roles[static_cast<std::size_t>(stage.role)]) {}
+      : p_(p), prices_(prices), parts_(parts), stage_(stage), deferring_(deferring), role_(nth(p.roles, stage.role)) {}
 
   void run() {
     for (const Slot& s : stage_.order) {
@@ -58,13 +54,11 @@ class StageReader {
 
  private:
   [[nodiscard]] const PassPart& part(const Entry& e) {
-    auto& known = parts_[static_cast<std::size_t>(e.body)];
-    if (!known) known = part_of(p_.bodies[static_cast<std::size_t>(e.body)]);
+    auto& known = nth(parts_, e.body);
+    if (!known) known = part_of(nth(p_.bodies, e.body));
     return *known;
   }
-  [[nodiscard]] bool is_forward(const Entry& e) const {
-    return p_.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward;
-  }
+  [[nodiscard]] bool is_forward(const Entry& e) const { return nth(p_.bodies, e.body).phase == Phase::forward; }
   [[nodiscard]] bool runs(const Entry& e) const {
     return p_.exprs.evaluate(e.predicate, prices_.context(stage_.role)) != 0;
   }
@@ -78,21 +72,18 @@ class StageReader {
   /// Weight halves that stand behind the last pass, where the stage has any.
   void find_deferred() {
     passes_end_ = stage_.tail;
-    if (deferring_ == 0 || stage_.tail == 0 || !is_weight_half(role_.step[static_cast<std::size_t>(stage_.tail - 1)]))
-      return;
+    if (deferring_ == 0 || stage_.tail == 0 || !is_weight_half(nth(role_.step, stage_.tail - 1))) return;
     passes_end_ -= deferring_;
-    const Entry& one = role_.step[static_cast<std::size_t>(passes_end_)];
+    const Entry& one = nth(role_.step, passes_end_);
     stage_.deferred = {one.chunk, deferring_, prices_.work(one.body, stage_.role), {}};
   }
-  [[nodiscard]] bool is_weight_half(const Entry& e) const {
-    return p_.bodies[static_cast<std::size_t>(e.body)].phase == Phase::weight_grad;
-  }
+  [[nodiscard]] bool is_weight_half(const Entry& e) const { return nth(p_.bodies, e.body).phase == Phase::weight_grad; }
 
   /// From the front, until every chunk's first forward was seen whole.
   void read_forwards() {
     std::size_t seen = 0;
     for (int i = 0; i < stage_.tail; ++i) {
-      const Entry& e = role_.step[static_cast<std::size_t>(i)];
+      const Entry& e = nth(role_.step, i);
       if (part(e).kind == Part::pass && !same_pass(e)) {
         if (seen == stage_.chunks.size()) return;
         seen += is_forward(e) && e.microbatch == first_.at(e.chunk);
@@ -106,11 +97,11 @@ class StageReader {
     std::map<int, bool> before;
     int i = passes_end_;
     while (i > 0 && before.size() < stage_.chunks.size()) {
-      const Entry& e = role_.step[static_cast<std::size_t>(--i)];
+      const Entry& e = nth(role_.step, --i);
       if (part(e).kind == Part::pass && !is_forward(e) && e.microbatch != last_.at(e.chunk)) before[e.chunk] = true;
     }
     pass_ = received_ = nullptr;
-    for (; i < passes_end_; ++i) read(role_.step[static_cast<std::size_t>(i)], false, last_);
+    for (; i < passes_end_; ++i) read(nth(role_.step, i), false, last_);
   }
 
   [[nodiscard]] bool same_pass(const Entry& e) const {
@@ -140,7 +131,7 @@ class StageReader {
 
   void add_pass(const Entry& e, StagePass& pass) {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (wait.steps_back > 0) pass.needs.push_back({pass.work.seconds, wait.event});
     }
     pass.work.append(prices_.work(e.body, stage_.role));
@@ -150,29 +141,28 @@ class StageReader {
   }
 
   void add_send(const Entry& e, StagePass& pass) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    const auto& message = std::get<P2pTask>(body.graph[static_cast<std::size_t>(part(e).task)].kind);
-    const auto peers =
-        p_.mesh.members(p_.groups[static_cast<std::size_t>(message.group)], prices_.rank_of(stage_.role), p_.exprs);
+    const Body& body = nth(p_.bodies, e.body);
+    const auto& message = std::get<P2pTask>(nth(body.graph, part(e).task).kind);
+    const auto peers = p_.mesh.members(nth(p_.groups, message.group), prices_.rank_of(stage_.role), p_.exprs);
     const auto position = static_cast<std::size_t>(p_.exprs.evaluate(message.peer, prices_.context(stage_.role)));
-    pass.peer = p_.role_of_rank[static_cast<std::size_t>(peers.at(position))];
+    pass.peer = nth(p_.role_of_rank, peers.at(position));
     pass.message = prices_.message(e.body, part(e).task, stage_.role, pass.peer);
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<ComputeTask>(body.graph[v].kind))
         pass.prepare.append(prices_.task(e.body, static_cast<int>(v), stage_.role));
   }
 
   void add_receive(const Entry& e, StagePass& pass) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p_.bodies, e.body);
     pass.receives = true;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
         pass.unpack = prices_.collective(e.body, static_cast<int>(v), stage_.role);
   }
 
   void add_call(const Entry& e, StagePass& pass) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    const Body& body = nth(p_.bodies, e.body);
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
         pass.calls.push_back({pass.work.seconds, prices_.collective(e.body, static_cast<int>(v), stage_.role),
                               category_of_stream(p_, body.graph[v].stream), e.record});
@@ -205,11 +195,10 @@ std::vector<Stage> price_stages(const Program& program, const StrategySettings& 
   for (const Stage& from : out)
     for (const auto& [chunk, passes] : from.chunks)
       for (const int direction : {0, 1}) {
-        const StagePass& pass = passes[static_cast<std::size_t>(direction)];
+        const StagePass& pass = nth(passes, direction);
         if (pass.peer < 0) continue;
         const int next = direction == 0 ? chunk + 1 : chunk - 1;
-        out[static_cast<std::size_t>(pass.peer)].chunks.at(next)[static_cast<std::size_t>(direction)].incoming_seconds =
-            pass.message.seconds;
+        nth(nth(out, pass.peer).chunks.at(next), direction).incoming_seconds = pass.message.seconds;
       }
   return out;
 }

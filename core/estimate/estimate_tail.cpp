@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -26,11 +27,10 @@ class TailMeetings {
 
   /// How many stages belong to the group of `rank`.
   int stages(int group, int rank) {
-    int& known = stages_[static_cast<std::size_t>(group)];
+    int& known = nth(stages_, group);
     if (known > 0) return known;
     std::set<int> roles;
-    for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs))
-      roles.insert(p_.role_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : p_.mesh.members(nth(p_.groups, group), rank, p_.exprs)) roles.insert(nth(p_.role_of_rank, m));
     return known = std::max<int>(1, static_cast<int>(roles.size()));
   }
 
@@ -50,7 +50,7 @@ class Tail {
         meetings_(meetings),
         lane_(lane),
         events_(events),
-        role_(p.roles[static_cast<std::size_t>(stage.role)]),
+        role_(nth(p.roles, stage.role)),
         stream_free_(p.streams.size(), 0.0),
         calls_(p.groups.size(), 0) {
     dp_ = p.stream_along(Axis::dp_shard);
@@ -59,8 +59,8 @@ class Tail {
     for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {
       const Entry& e = role_.step[i];
       if (p.exprs.evaluate(e.predicate, prices.context(stage.role)) == 0) continue;
-      queues_[static_cast<std::size_t>(e.stream)].entries.push_back(&e);
-      if (e.record >= 0) recorded_here_[static_cast<std::size_t>(e.record)] = 1;
+      nth(queues_, e.stream).entries.push_back(&e);
+      if (e.record >= 0) nth(recorded_here_, e.record) = 1;
       ++left_;
     }
   }
@@ -115,16 +115,14 @@ class Tail {
   template <class Visit>
   void for_each_wait(const Entry& e, Visit visit) const {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (wait.steps_back == 0) visit(wait.event);
     }
   }
 
   [[nodiscard]] bool knows_waits(const Entry& e) const {
     bool known = true;
-    for_each_wait(e, [&](EventId event) {
-      known &= recorded_here_[static_cast<std::size_t>(event)] == 0 || events_.count(event) != 0;
-    });
+    for_each_wait(e, [&](EventId event) { known &= nth(recorded_here_, event) == 0 || events_.count(event) != 0; });
     return known;
   }
 
@@ -138,13 +136,13 @@ class Tail {
   [[nodiscard]] double time_of(EventId event) const {
     if (const auto at = events_.find(event); at != events_.end()) return at->second;
     for (int i = stage_.tail; i-- > 0;) {
-      const Entry& e = role_.step[static_cast<std::size_t>(i)];
+      const Entry& e = nth(role_.step, i);
       if (e.record == event) return e.stream == kCompute ? last_pass_ : lane_.held;
     }
     throw std::logic_error("an entry waits for an event that nothing records");
   }
 
-  double& stream(StreamId s) { return s == dp_ ? lane_.dp_free : stream_free_[static_cast<std::size_t>(s)]; }
+  double& stream(StreamId s) { return s == dp_ ? lane_.dp_free : nth(stream_free_, s); }
 
   /// A kernel on the compute stream from `at` on; returns its end.
   double compute(double at, const ComputeWork& work) {
@@ -167,16 +165,15 @@ class Tail {
 
   /// The tasks of the body from the one it stopped at. False where one waits for other stages.
   bool do_open(const Entry& e, bool& moved) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p_.bodies, e.body);
     if (task_ == 0) {
-      ends_.assign(boost::num_vertices(body.graph), 0.0);
+      ends_.assign(body.graph.size(), 0.0);
       ended_ = 0;
     }
     for (; task_ < ends_.size(); ++task_) {
       const Task& task = body.graph[task_];
       double at = ready_;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(task_, body.graph)))
-        at = std::max(at, ends_[boost::source(in, body.graph)]);
+      for (const std::size_t before : body.graph.before(task_)) at = std::max(at, ends_[before]);
       if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) == 0) {
         ends_[task_] = at;
         continue;
@@ -205,7 +202,7 @@ class Tail {
     const auto price = [&] { return prices_.collective(e.body, static_cast<int>(task_), stage_.role); };
     Transfer transfer;
     if (const int stages = meetings_.stages(c.group, prices_.rank_of(stage_.role)); stages > 1) {
-      TailMeetings::Meeting& meeting = meetings_.at(c.group, calls_[static_cast<std::size_t>(c.group)]);
+      TailMeetings::Meeting& meeting = meetings_.at(c.group, nth(calls_, c.group));
       if (!posted_) {
         meeting.begin = std::max(meeting.begin, begin);
         ++meeting.arrived;
@@ -213,7 +210,7 @@ class Tail {
       }
       if (meeting.arrived < stages) return false;
       posted_ = false;
-      ++calls_[static_cast<std::size_t>(c.group)];
+      ++nth(calls_, c.group);
       if (!std::exchange(meeting.priced, true)) meeting.transfer = price();
       begin = meeting.begin;
       transfer = meeting.transfer;

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/export/setting_table.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
@@ -76,7 +77,7 @@ class RankWriter {
       : in_(in),
         p_(in.program),
         rank_(rank),
-        role_(p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])]),
+        role_(nth(p_.roles, nth(p_.role_of_rank, rank))),
         at_(p_.mesh.context(rank)) {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
@@ -95,20 +96,19 @@ class RankWriter {
   void call(const Entry& e) {
     at_.layer = e.layer, at_.chunk = e.chunk, at_.microbatch = e.microbatch, at_.pass = e.pass, at_.copy = e.copy;
     if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    std::vector<Ids> made(boost::num_vertices(body.graph));  // Of a skipped task: what it would have waited for.
+    const Body& body = nth(p_.bodies, e.body);
+    std::vector<Ids> made(body.graph.size());  // Of a skipped task: what it would have waited for.
     std::set<StreamId> begun;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const Task& t = body.graph[v];
       const StreamId stream = t.stream;
       Ids after = last_[stream];
-      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-        append(after, made[boost::source(edge, body.graph)]);
+      for (const std::size_t before : body.graph.before(v)) append(after, made[before]);
       for (std::int32_t w = 0; w < e.wait_count; ++w) {
-        const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+        const Wait& wait = nth(role_.waits, e.first_wait + w);
         if (wait.steps_back == 0 &&
             (wait.task < 0 ? !begun.contains(stream) : wait.task == static_cast<std::int32_t>(v)))
-          append(after, events_[static_cast<std::size_t>(wait.event)]);
+          append(after, nth(events_, wait.event));
       }
       begun.insert(stream);
       if (p_.exprs.evaluate(t.predicate, at_) == 0) {
@@ -119,10 +119,10 @@ class RankWriter {
       last_[stream] = made[v];
     }
     if (e.record >= 0)
-      for (const Ids& ids : made) append(events_[static_cast<std::size_t>(e.record)], ids);
+      for (const Ids& ids : made) append(nth(events_, e.record), ids);
     for (std::int32_t m = 0; m < e.mark_count; ++m) {
-      const Mark& mark = role_.marks[static_cast<std::size_t>(e.first_mark + m)];
-      events_[static_cast<std::size_t>(mark.event)] = made[static_cast<std::size_t>(mark.task)];
+      const Mark& mark = nth(role_.marks, e.first_mark + m);
+      nth(events_, mark.event) = nth(made, mark.task);
     }
   }
 
@@ -161,9 +161,7 @@ class RankWriter {
 
   [[nodiscard]] double operand_bytes(const Task& t, const Body& body) const {
     double out = 0;
-    for (const Operand& o : t.operands)
-      out += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)],
-                            at_);
+    for (const Operand& o : t.operands) out += p_.local_bytes(nth(p_.tensors, nth(body.formals, o.formal).like), at_);
     return out;
   }
 
@@ -174,12 +172,12 @@ class RankWriter {
       attribute(node, "num_ops", kInt64, whole(matmul_flops(p_, *c, at_).value()));
       attribute(node, "tensor_size", kInt64, whole(operand_bytes(t, body)));
     } else if (const auto* g = std::get_if<CollectiveTask>(&t.kind)) {
-      const GroupSpec& group = p_.groups[static_cast<std::size_t>(g->group)];
+      const GroupSpec& group = nth(p_.groups, g->group);
       attribute(node, "comm_type", kInt64, comm_type(g->op));
       attribute(node, "comm_size", kInt64, whole(CostModel::collective_bytes(p_, t, body, at_).value()));
       attribute(node, "pg_name", group_name(group));
     } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
-      const std::vector<int> members = p_.mesh.members(p_.groups[static_cast<std::size_t>(m->group)], rank_, p_.exprs);
+      const std::vector<int> members = p_.mesh.members(nth(p_.groups, m->group), rank_, p_.exprs);
       const auto peer =
           static_cast<std::uint64_t>(members.at(static_cast<std::size_t>(p_.exprs.evaluate(m->peer, at_))));
       const bool sends = m->direction == P2pTask::Direction::send;
@@ -211,15 +209,14 @@ std::vector<int> ranks_of(const Program& p) {
   std::vector<int> out;
   double nodes = 0;
   for (const std::int32_t role : p.role_of_rank)
-    for (const Entry& e : p.roles[static_cast<std::size_t>(role)].step)
-      nodes += static_cast<double>(boost::num_vertices(p.bodies[static_cast<std::size_t>(e.body)].graph));
+    for (const Entry& e : nth(p.roles, role).step) nodes += static_cast<double>(nth(p.bodies, e.body).graph.size());
   if (nodes <= kMostNodes) {
     for (int r = 0; r < p.mesh.ranks(); ++r) out.push_back(r);
     return out;
   }
   std::set<std::int32_t> seen;
   for (int r = 0; r < p.mesh.ranks(); ++r)
-    if (seen.insert(p.role_of_rank[static_cast<std::size_t>(r)]).second) out.push_back(r);
+    if (seen.insert(nth(p.role_of_rank, r)).second) out.push_back(r);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/export/setting_table.hpp"
 
 namespace rehearse::exporting {
@@ -64,14 +65,13 @@ Exported write_simgrid(const ExportInput& in) {
     text += fmt::format(
         "    <link id=\"{}\" bandwidth=\"{:.17g}Bps\" latency=\"0s\">\n      <prop id=\"latency_s\" "
         "value=\"{:.17g}\"/>\n    </link>\n",
-        names[static_cast<std::size_t>(l)], link.rate.value(), link.latency.value());
+        nth(names, l), link.rate.value(), link.latency.value());
   }
   for (DeviceId a = 0; a < c.device_count(); ++a)
     for (DeviceId b = 0; b < c.device_count(); ++b) {
       if (a == b) continue;
       text += fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", a, b);
-      for (const LinkId l : c.route(a, b).links)
-        text += fmt::format("<link_ctn id=\"{}\"/>", names[static_cast<std::size_t>(l)]);
+      for (const LinkId l : c.route(a, b).links) text += fmt::format("<link_ctn id=\"{}\"/>", nth(names, l));
       text += "</route>\n";
     }
   text += "  </zone>\n</platform>\n";

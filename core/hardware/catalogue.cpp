@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/base/near_names.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 std::string_view name_of(Catalogue::Kind kind) {
   constexpr std::array<std::string_view, 4> kNames{"gpu", "machine", "network", "cluster"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return nth(kNames, kind);
 }
 
 Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid,
@@ -43,7 +44,7 @@ struct Catalogue::Impl {
   template <class Spec, class Read>
   std::shared_ptr<const Spec> get(Cache<Spec>& cache, Kind kind, const std::string& id, Read read) {
     if (auto it = cache.find(id); it != cache.end()) return it->second;
-    const auto& known = names[static_cast<std::size_t>(kind)];
+    const auto& known = nth(names, kind);
     if (!std::binary_search(known.begin(), known.end(), id))
       throw unknown_entry(name_of(kind), id, known, fmt::format("{}s", name_of(kind)));
     std::string file = (folder(kind) / (id + ".json")).string();
@@ -79,14 +80,14 @@ Catalogue::Catalogue(fs::path root) : impl_(std::make_unique<Impl>()) {
   if (!fs::is_directory(root)) throw Error(ErrorKind::usage, "not a directory of topology files", root.string());
   impl_->root = std::move(root);
   for (Kind kind : {Kind::gpu, Kind::machine, Kind::network, Kind::cluster})
-    impl_->names[static_cast<std::size_t>(kind)] = impl_->list(kind);
+    nth(impl_->names, kind) = impl_->list(kind);
 }
 
 Catalogue::~Catalogue() = default;
 Catalogue::Catalogue(Catalogue&&) noexcept = default;
 Catalogue& Catalogue::operator=(Catalogue&&) noexcept = default;
 
-std::vector<std::string> Catalogue::names(Kind kind) const { return impl_->names[static_cast<std::size_t>(kind)]; }
+std::vector<std::string> Catalogue::names(Kind kind) const { return nth(impl_->names, kind); }
 const fs::path& Catalogue::root() const { return impl_->root; }
 
 const Interconnects& Catalogue::interconnects() const {

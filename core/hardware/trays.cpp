@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -37,7 +39,7 @@ void repeat_trays(MachineSpec& machine, int trays) {
     for (int tray = 0; tray < trays; ++tray)
       for (std::size_t v = 0; v < tray_vertices.size(); ++v) {
         if (tray_vertices[v].kind != kind) continue;
-        int& at = place[static_cast<std::size_t>(tray)][v];
+        int& at = nth(place, tray)[v];
         at = static_cast<int>(machine.vertices.size());
         if (kind == Kind::nvswitch && tray > 0) {
           at = place[0][v];
@@ -51,11 +53,11 @@ void repeat_trays(MachineSpec& machine, int trays) {
   }
   for (int tray = 0; tray < trays; ++tray)
     for (auto link : tray_links) {
-      bool between_switches = tray_vertices[static_cast<std::size_t>(link.a)].kind == Kind::nvswitch &&
-                              tray_vertices[static_cast<std::size_t>(link.b)].kind == Kind::nvswitch;
+      bool between_switches =
+          nth(tray_vertices, link.a).kind == Kind::nvswitch && nth(tray_vertices, link.b).kind == Kind::nvswitch;
       if (between_switches && tray > 0) continue;
-      link.a = place[static_cast<std::size_t>(tray)][static_cast<std::size_t>(link.a)];
-      link.b = place[static_cast<std::size_t>(tray)][static_cast<std::size_t>(link.b)];
+      link.a = nth(nth(place, tray), link.a);
+      link.b = nth(nth(place, tray), link.b);
       machine.links.push_back(link);
     }
   machine.gpus *= trays;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 
 namespace rehearse {
@@ -77,8 +78,7 @@ std::string Wiring::gpu_name(int index) const {
 }
 
 std::string Wiring::nic_name(int index) const {
-  return defaults_.nic_names.empty() ? fmt::format("NIC{}", index)
-                                     : defaults_.nic_names[static_cast<std::size_t>(index)];
+  return defaults_.nic_names.empty() ? fmt::format("NIC{}", index) : nth(defaults_.nic_names, index);
 }
 
 void Wiring::add_vertex(const ObjectReader& at, Kind kind, const std::string& name, int chips) {
@@ -89,8 +89,7 @@ void Wiring::add_vertex(const ObjectReader& at, Kind kind, const std::string& na
   machine_.vertices.push_back({.kind = kind, .name = name, .index = index, .chips = chips});
   auto& vertex = machine_.vertices.back();
   if (kind == Kind::cpu) vertex.numa = index;
-  if (kind == Kind::nic && !defaults_.nic_devices.empty())
-    vertex.device = defaults_.nic_devices[static_cast<std::size_t>(index)];
+  if (kind == Kind::nic && !defaults_.nic_devices.empty()) vertex.device = nth(defaults_.nic_devices, index);
 }
 
 Wiring::Readers Wiring::add_vertices(ObjectReader& group, const std::string& key, Kind kind, const std::string& prefix,
@@ -192,7 +191,7 @@ void Wiring::attach_children(ObjectReader& owner, int vertex) {
 }
 
 void Wiring::read_cpu(ObjectReader& entry, int vertex) {
-  auto& cpu = machine_.vertices[static_cast<std::size_t>(vertex)];
+  auto& cpu = nth(machine_.vertices, vertex);
   cpu.numa = static_cast<int>(entry.integer("numa", {0, 4095}, cpu.numa));
   cpu.cores = entry.string("cores", "");
   attach_children(entry, vertex);
@@ -206,9 +205,9 @@ void Wiring::read_host_bridges(ObjectReader& cpu, int vertex) {
   const nlohmann::json& groups = *cpu.raw("host_bridges");
   bool valid = groups.is_array();
   for (int bridge = 0; valid && bridge < static_cast<int>(groups.size()); ++bridge) {
-    valid = groups[static_cast<std::size_t>(bridge)].is_array();
+    valid = nth(groups, bridge).is_array();
     if (!valid) break;
-    for (const auto& name : groups[static_cast<std::size_t>(bridge)]) {
+    for (const auto& name : nth(groups, bridge)) {
       if (!name.is_string()) {
         valid = false;
         break;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 
 namespace rehearse {
@@ -17,8 +18,7 @@ void add_memory(const MemoryReport& memory, Figures& out) {
   out["needed"] = worst.needed.value();
   out["capacity"] = worst.capacity.value();
   for (int c = 0; c < kMemoryCategories; ++c)
-    out[fmt::format("memory.{}", name_of(static_cast<MemoryCategory>(c)))] =
-        worst.memory.by_category[static_cast<std::size_t>(c)].value();
+    out[fmt::format("memory.{}", name_of(static_cast<MemoryCategory>(c)))] = nth(worst.memory.by_category, c).value();
 }
 
 bool is_exposed(TimeCategory c) { return c >= TimeCategory::exposed_tp && c <= TimeCategory::exposed_copy; }

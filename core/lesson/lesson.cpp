@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
@@ -29,7 +30,7 @@ std::vector<std::string> words(const Names& names) {
 template <class Enum, class Names>
 Enum choice(ObjectReader& in, const std::string& key, const Names& names, Enum fallback) {
   const std::vector<std::string> valid = words(names);
-  const std::string word = in.choice(key, valid, valid[static_cast<std::size_t>(fallback)]);
+  const std::string word = in.choice(key, valid, nth(valid, fallback));
   return static_cast<Enum>(std::find(valid.begin(), valid.end(), word) - valid.begin());
 }
 
@@ -153,7 +154,7 @@ std::string name_of_file(const fs::path& path) {
 
 }  // namespace
 
-std::string_view name_of(Standing standing) { return kStandings[static_cast<std::size_t>(standing)]; }
+std::string_view name_of(Standing standing) { return nth(kStandings, standing); }
 
 Lesson parse_lesson(const std::string& text, const std::string& origin) {
   const nlohmann::json document = parse_json(text, origin);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/report/formats/format.hpp"
 
 namespace rehearse {
@@ -99,7 +100,7 @@ std::vector<std::pair<char, double>> in_order(const std::array<Part, N>& parts, 
 Bar time_bar(const LessonAnswer& a) {
   std::array<double, kTimeParts.size()> sizes{};
   for (int c = 0; c < kTimeCategories; ++c)
-    sizes[time_part(static_cast<TimeCategory>(c))] += a.report.breakdown.seconds[static_cast<std::size_t>(c)].value();
+    sizes[time_part(static_cast<TimeCategory>(c))] += nth(a.report.breakdown.seconds, c).value();
   return {a.key, in_order(kTimeParts, sizes), to_string(a.report.metrics.step_time)};
 }
 
@@ -114,7 +115,7 @@ constexpr std::array<Part, 6> kMemoryParts{{{'w', "weights"},
 Bar memory_bar(const LessonAnswer& a) {
   const StageMemory& worst = a.report.memory.tightest();
   std::array<double, kMemoryParts.size()> sizes{};
-  const auto of = [&](MemoryCategory c) { return worst.memory.by_category[static_cast<std::size_t>(c)].value(); };
+  const auto of = [&](MemoryCategory c) { return nth(worst.memory.by_category, c).value(); };
   sizes = {of(MemoryCategory::weights),
            of(MemoryCategory::gradients),
            of(MemoryCategory::optimizer),

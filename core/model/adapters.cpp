@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/model/network_check.hpp"
 
 namespace rehearse {
@@ -39,7 +40,7 @@ int append(std::vector<Item>& items, Item item) {
 
 /// Writes a tensor of its own from what `base` reads, of which a fraction is zero.
 OpSpec dropout_before(BlockSpec& block, const OpSpec& base, double probability) {
-  TensorSpec rest = block.tensors[static_cast<std::size_t>(base.inputs[0])];
+  TensorSpec rest = nth(block.tensors, base.inputs[0]);
   rest.name = base.name + ".lora_dropout";
   OpSpec dropout{.kind = OpKind::dropout, .name = rest.name, .inputs = base.inputs, .outputs = {}, .params = {}};
   dropout.outputs = {append(block.tensors, std::move(rest))};
@@ -51,7 +52,7 @@ OpSpec dropout_before(BlockSpec& block, const OpSpec& base, double probability) 
 /// Adds what stands behind `base`: dropout, A, B and a sum for each result. `base` writes to tensors of its own, the
 /// sums to those that it had.
 std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSettings& lora) {
-  const ParamSpec weight = block.params[static_cast<std::size_t>(base.params[0])];
+  const ParamSpec weight = nth(block.params, base.params[0]);
   const Dim low{DimTag::hidden, lora.rank}, in = weight.shape[1];
   Dim out = weight.shape[0];
   if (lora.all_to_all && out.tag == DimTag::hidden) out.tag = DimTag::adapted;
@@ -71,7 +72,7 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
   down.low_rank = up.low_rank = true;
   std::vector<OpSpec> sums, added;
   for (int& y : base.outputs) {
-    const TensorSpec sum = block.tensors[static_cast<std::size_t>(y)];
+    const TensorSpec sum = nth(block.tensors, y);
     TensorSpec frozen = sum, adapted = sum;
     frozen.name += ".frozen";
     adapted.name += ".lora_b";

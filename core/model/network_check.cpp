@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/model/op_table.hpp"
 
 namespace rehearse {
@@ -334,7 +335,7 @@ void check_skips(const Network& network) {
     for (const TensorSpec& t : network.blocks[b].tensors) {
       if (t.from.empty()) continue;
       const auto [block, tensor] = find_skip(network, t.from);
-      const BlockSpec& owner = network.blocks[static_cast<std::size_t>(block)];
+      const BlockSpec& owner = nth(network.blocks, block);
       const auto from = static_cast<std::size_t>(block);
       const auto second = static_cast<std::size_t>(network.discriminator);
       if (from < second && b >= second)
@@ -343,11 +344,11 @@ void check_skips(const Network& network) {
       if (from >= b || network.repeat[from] != 1 || network.repeat[b] != 1)
         fail(network, network.blocks[b].name,
              fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
-      if (tensor == owner.output || owner.tensors[static_cast<std::size_t>(tensor)].is_input())
+      if (tensor == owner.output || nth(owner.tensors, tensor).is_input())
         fail(network, network.blocks[b].name,
              fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer",
                          t.from));
-      if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape))
+      if (!equal(nth(owner.tensors, tensor).shape, t.shape))
         fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
     }
 }
@@ -382,9 +383,9 @@ void check_pattern(const Network& network) {
   if (network.pattern.empty()) return;
   std::vector<int> found(network.blocks.size(), 0);
   for (const int b : network.pattern) {
-    if (b < 0 || static_cast<std::size_t>(b) >= found.size() || !network.blocks[static_cast<std::size_t>(b)].is_layer())
+    if (b < 0 || static_cast<std::size_t>(b) >= found.size() || !nth(network.blocks, b).is_layer())
       fail(network, "pattern", fmt::format("block {} is no layer", b));
-    ++found[static_cast<std::size_t>(b)];
+    ++nth(found, b);
   }
   for (std::size_t b = 0; b < found.size(); ++b)
     if (network.blocks[b].is_layer() && found[b] != network.repeat[b])

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 template <>
@@ -224,10 +226,9 @@ void add_reliability(std::vector<Key>& t) {
   t.push_back(reliability("jitter", &ReliabilitySettings::jitter, "Relative standard deviation of a rank's step.", 0, 1)
                   .more("A step waits for the slowest of all ranks."));
   for (int p = 0; p < kParts; ++p) {
-    const std::string& name = part_names()[static_cast<std::size_t>(p)];
+    const std::string& name = nth(part_names(), p);
     t.push_back(row(
-                    "reliability.mtbf." + name,
-                    [p](Target to) -> auto& { return to.plan.reliability.mtbf[static_cast<std::size_t>(p)]; },
+                    "reliability.mtbf." + name, [p](Target to) -> auto& { return nth(to.plan.reliability.mtbf, p); },
                     fmt::format("Mean time between failures of one {}.", name), 1, 1e15)
                     .like("50000h"));
   }

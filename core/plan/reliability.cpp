@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/base/normal.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
@@ -27,7 +28,7 @@ ReliabilityProfile read_profile(const std::string& file) {
   ObjectReader mtbf = reader.object("mtbf");
   sources.cite(mtbf);
   for (int p = 0; p < kParts; ++p)
-    if (const std::string& key = part_names()[static_cast<std::size_t>(p)]; mtbf.has(key)) {
+    if (const std::string& key = nth(part_names(), p); mtbf.has(key)) {
       const auto time = mtbf.quantity<Seconds>(key);
       if (time <= Seconds{0}) mtbf.fail(key, "a mean time between failures is longer than nothing");
       out.times[static_cast<Part>(p)] = time;
@@ -101,8 +102,7 @@ ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet) {
 
 Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
   double rate = 0;
-  for (int p = 0; p < kParts; ++p)
-    rate += count_of(static_cast<Part>(p), counts) / times.of[static_cast<std::size_t>(p)].value();
+  for (int p = 0; p < kParts; ++p) rate += count_of(static_cast<Part>(p), counts) / nth(times.of, p).value();
   return Seconds{1 / rate};
 }
 

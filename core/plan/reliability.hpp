@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/base/units.hpp"
 #include "core/hardware/specs.hpp"
 
@@ -31,8 +32,8 @@ inline constexpr int kParts = 6;
 struct FailureTimes {
   std::array<Seconds, kParts> of;
   FailureTimes() { of.fill(Seconds{std::numeric_limits<double>::infinity()}); }
-  Seconds& operator[](Part p) { return of[static_cast<std::size_t>(p)]; }
-  Seconds operator[](Part p) const { return of[static_cast<std::size_t>(p)]; }
+  Seconds& operator[](Part p) { return nth(of, p); }
+  Seconds operator[](Part p) const { return nth(of, p); }
 };
 
 /// A file of topologies/reliability (schema rehearse/reliability/v1, described in topologies/README.md): the failures

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/play/metrics.hpp"
 #include "core/program/liveness.hpp"
@@ -251,8 +252,7 @@ Bytes checkpoint_bytes(const Workload& workload) {
   StrategySettings alone;
   const Program program = lower(one, alone, 1);
   const RoleMemory memory = peak_memory(program, Bytes{0}, Bytes{0}).front();
-  return memory.by_category[static_cast<std::size_t>(MemoryCategory::weights)] +
-         memory.by_category[static_cast<std::size_t>(MemoryCategory::optimizer)];
+  return nth(memory.by_category, MemoryCategory::weights) + nth(memory.by_category, MemoryCategory::optimizer);
 }
 
 }  // namespace rehearse

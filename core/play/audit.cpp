@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -40,8 +42,8 @@ void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResu
       load.begin(), load.begin() + static_cast<std::ptrdiff_t>(shown), load.end(),
       [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   for (std::size_t i = 0; i < shown; ++i)
-    result.busiest_links.push_back({cluster_.link(load[i].second).name, load[i].first,
-                                    Bytes{link_bytes[static_cast<std::size_t>(load[i].second)]}});
+    result.busiest_links.push_back(
+        {cluster_.link(load[i].second).name, load[i].first, Bytes{nth(link_bytes, load[i].second)}});
 }
 
 }  // namespace rehearse

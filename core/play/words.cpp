@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 std::string_view words_of(TimeCategory c) {
@@ -28,7 +30,7 @@ std::string_view words_of(TimeCategory c) {
                                                                  "copies, exposed",
                                                                  "input",
                                                                  "bubble (waiting for others)"};
-  return kWords[static_cast<std::size_t>(c)];
+  return nth(kWords, c);
 }
 
 std::vector<std::string> percentages(const std::vector<double>& parts) {
@@ -61,7 +63,7 @@ std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 10
 nlohmann::ordered_json breakdown_json(const Breakdown& b) {
   nlohmann::ordered_json out;
   for (int c = 0; c < kTimeCategories; ++c)
-    out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
+    out[std::string(name_of(static_cast<TimeCategory>(c)))] = nth(b.seconds, c).value();
   return out;
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -41,19 +43,19 @@ class BodyPlay {
       std::size_t& head = heads_[stream];
       if (head == queue.size() || busy_[stream]) continue;
       const int t = queue[head];
-      const auto& after = tasks_[static_cast<std::size_t>(t)].after;
-      if (!std::all_of(after.begin(), after.end(), [&](int a) { return done_[static_cast<std::size_t>(a)]; })) continue;
+      const auto& after = nth(tasks_, t).after;
+      if (!std::all_of(after.begin(), after.end(), [&](int a) { return nth(done_, a); })) continue;
       busy_[stream] = true;
-      begin_[static_cast<std::size_t>(t)] = now_;
-      running_.push_back({t, tasks_[static_cast<std::size_t>(t)].priced.time.value(), 1.0});
+      nth(begin_, t) = now_;
+      running_.push_back({t, nth(tasks_, t).priced.time.value(), 1.0});
     }
     Interference load;
     for (const Running& r : running_) {
-      load.sm_share += tasks_[static_cast<std::size_t>(r.task)].load.sm_share;
-      load.hbm_share += tasks_[static_cast<std::size_t>(r.task)].load.hbm_share;
+      load.sm_share += nth(tasks_, r.task).load.sm_share;
+      load.hbm_share += nth(tasks_, r.task).load.hbm_share;
     }
     for (Running& r : running_) {
-      const BodyTask& t = tasks_[static_cast<std::size_t>(r.task)];
+      const BodyTask& t = nth(tasks_, r.task);
       r.rate = t.computes ? overlap_rate(t.priced.sm_sensitivity, t.priced.hbm_sensitivity, load) : 1.0;
     }
   }
@@ -82,15 +84,15 @@ class BodyPlay {
   void attribute(double dt) {
     const Running* kernel = nullptr;
     const Running* other = nullptr;
-    for (const Running& r : running_) (tasks_[static_cast<std::size_t>(r.task)].computes ? kernel : other) = &r;
+    for (const Running& r : running_) (nth(tasks_, r.task).computes ? kernel : other) = &r;
     if (kernel != nullptr) {
-      const BodyTask& t = tasks_[static_cast<std::size_t>(kernel->task)];
+      const BodyTask& t = nth(tasks_, kernel->task);
       out_.breakdown[t.priced.category] += Seconds{dt * kernel->rate};
       out_.breakdown[TimeCategory::overlap_slowdown] += Seconds{dt * (1.0 - kernel->rate)};
       sm_ += dt * t.priced.sm_sensitivity;
       hbm_ += dt * t.priced.hbm_sensitivity;
     } else if (other != nullptr) {
-      out_.breakdown[tasks_[static_cast<std::size_t>(other->task)].priced.category] += Seconds{dt};
+      out_.breakdown[nth(tasks_, other->task).priced.category] += Seconds{dt};
     }
   }
 

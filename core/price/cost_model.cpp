@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/price/body_play.hpp"
 #include "core/price/calibration/device_profile.hpp"
@@ -63,8 +64,7 @@ namespace {
 /// Whether a copy to the device runs beside others that leave it.
 bool beside_copies_out(const Program& p, const Task& task, const Body& body) {
   const auto in_device = [&](const Operand& o) {
-    return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].space ==
-           MemorySpace::device;
+    return nth(p.tensors, nth(body.formals, o.formal).like).space == MemorySpace::device;
   };
   const bool to_device = std::any_of(task.operands.begin(), task.operands.end(),
                                      [&](const Operand& o) { return o.access != Access::read && in_device(o); });
@@ -111,7 +111,7 @@ struct CostModel::Impl {
   }
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
-    return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
+    return kernels.at(cluster->gpu(nth(p.device_of_rank, rank)).id);
   }
   /// What captured graphs leave of the CPU's work.
   [[nodiscard]] double host_share() const { return options.cuda_graphs ? 0.1 : 1.0; }
@@ -140,10 +140,10 @@ Seconds CostModel::Impl::copies_of_whole(const Program& p, const Body& body, int
   constexpr double kArriving = 2;
   std::set<int> seen;
   double read = 0, written = 0;
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  for (const auto v : body.graph.vertices()) {
     if (!std::holds_alternative<ComputeTask>(body.graph[v].kind)) continue;
     for (const Operand& o : body.graph[v].operands) {
-      const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const Tensor& t = nth(p.tensors, nth(body.formals, o.formal).like);
       const bool whole_for_a_moment = t.lifetime == Lifetime::step && t.category == MemoryCategory::communication;
       if (!whole_for_a_moment || !seen.insert(o.formal).second) continue;
       const double bytes = p.local_bytes(t, at);
@@ -151,8 +151,7 @@ Seconds CostModel::Impl::copies_of_whole(const Program& p, const Body& body, int
       written += bytes;
     }
   }
-  return seen.empty() ? Seconds{}
-                      : copy_of_whole(Bytes{read}, Bytes{written}, p.device_of_rank[static_cast<std::size_t>(rank)]);
+  return seen.empty() ? Seconds{} : copy_of_whole(Bytes{read}, Bytes{written}, nth(p.device_of_rank, rank));
 }
 
 Seconds CostModel::Impl::copy_of_whole(Bytes read, Bytes written, DeviceId d) const {
@@ -172,7 +171,7 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
   if (p.role_of(task.stream) == StreamRole::host) {
     const TaskTraffic t = traffic_of(p, task, body, at);
     PricedTask out;
-    out.time = out.floor = Bytes{t.read + t.written} / host_rate(p.device_of_rank[static_cast<std::size_t>(rank)]);
+    out.time = out.floor = Bytes{t.read + t.written} / host_rate(nth(p.device_of_rank, rank));
     out.category = category_of(p, c, task.phase);
     return out;
   }
@@ -226,11 +225,11 @@ namespace {
 
 /// The larger of the messages to the two neighbours.
 Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprContext at) {
-  const AxisSet axes = p.groups[static_cast<std::size_t>(c.group)].axes;
+  const AxisSet axes = nth(p.groups, c.group).axes;
   std::int64_t most = 0;
   for (int a = 0; a < kAxisCount; ++a)
     if (axes.contains(static_cast<Axis>(a)))
-      for (at.peer = 0; at.peer < at.extent[static_cast<std::size_t>(a)]; ++at.peer)
+      for (at.peer = 0; at.peer < nth(at.extent, a); ++at.peer)
         most = std::max({most, p.exprs.evaluate(c.count_to_peer, at), p.exprs.evaluate(c.count_from_peer, at)});
   return Bytes{static_cast<double>(most) * size_of(dtype)};
 }
@@ -240,18 +239,14 @@ Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprCon
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
   if (c.op == CollectiveOp::halo_exchange)
-    return halo_bytes(program, c,
-                      program
-                          .tensors[static_cast<std::size_t>(
-                              body.formals[static_cast<std::size_t>(task.operands.front().formal)].like)]
-                          .dtype,
+    return halo_bytes(program, c, program nth(.tensors, nth(body.formals, task.operands.front().formal).like).dtype,
                       at);
   // NCCL's formulas take the large side: what is written for gathers, what is read for everything else. A rank that
   // takes more of an uneven exchange than it gives is as slow as what it takes.
   double in = 0, out = 0;
   for (const Operand& o : task.operands)
-    (o.access == Access::write ? out : in) += program.local_bytes(
-        program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+    (o.access == Access::write ? out : in) +=
+        program.local_bytes(nth(program.tensors, nth(body.formals, o.formal).like), at);
   if (c.op == CollectiveOp::all_to_all) return Bytes{std::max(in, out)};
   return Bytes{c.op == CollectiveOp::all_gather ? out : in};
 }
@@ -266,10 +261,10 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
   }
   PricedTask out;
   out.category = category_of_stream(program, task.stream);
-  const auto device = [&](int r) { return program.device_of_rank[static_cast<std::size_t>(r)]; };
+  const auto device = [&](int r) { return nth(program.device_of_rank, r); };
   if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
     std::vector<DeviceId> devices;
-    for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
+    for (const int r : program.mesh.members(nth(program.groups, c->group), rank, program.exprs))
       devices.push_back(device(r));
     if (devices.size() > 1)
       out.time = impl_->collectives
@@ -287,8 +282,8 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     const InputSettings& input = impl_->options.input;
     double samples = 0;
     for (const Operand& o : task.operands)
-      samples = static_cast<double>(program.local_extent(
-          program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], 0, at));
+      samples =
+          static_cast<double>(program.local_extent(nth(program.tensors, nth(body.formals, o.formal).like), 0, at));
     if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
     const TaskTraffic t = traffic_of(program, task, body, at);
@@ -317,12 +312,11 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   const Seconds expert = waits ? impl_->model(program, rank).expert_product_overhead() : Seconds{};
   const Seconds divided = impl_->measured ? Seconds{} : impl_->model(program, rank).divided_update_overhead();
   bool computes = false;
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  for (const auto v : body.graph.vertices()) {
     const Task& task = body.graph[v];
     BodyTask t;
     t.stream = task.stream;
-    for (const auto e : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-      t.after.push_back(static_cast<int>(boost::source(e, body.graph)));
+    for (const std::size_t before : body.graph.before(v)) t.after.push_back(static_cast<int>(before));
     if (program.exprs.evaluate(task.predicate, at) != 0) {
       t.priced = price(program, task, body, rank, at);
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
@@ -334,9 +328,8 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       if (const double experts = counted_experts(program, task, at); experts > 0) host += counted + expert * experts;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
-        for (const int r :
-             program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
-          devices.push_back(program.device_of_rank[static_cast<std::size_t>(r)]);
+        for (const int r : program.mesh.members(nth(program.groups, c->group), rank, program.exprs))
+          devices.push_back(nth(program.device_of_rank, r));
         const Bytes bytes = collective_bytes(program, task, body, at);
         t.load = interference(
             c->op, impl_->collectives.choose(c->op, bytes, devices, {.packed = c->packed, .direct = c->direct}), bytes,
@@ -352,15 +345,15 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   out.host = launches == kOncePerKernel ? host : launch * launches;
   // Threads of one process launch in turn.
   if (!program.process_of_rank.empty())
-    out.host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(),
-                                               program.process_of_rank[static_cast<std::size_t>(rank)]));
+    out.host *= static_cast<double>(
+        std::count(program.process_of_rank.begin(), program.process_of_rank.end(), nth(program.process_of_rank, rank)));
   if (computes) impl_->options.launch_blocking ? add_host_time(out) : apply_launch_floor(out);
   return out;
 }
 
 Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank,
                                      const Program& program) const {
-  const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
+  const GpuSpec& gpu = impl_->cluster->gpu(nth(program.device_of_rank, rank));
   Interference out;
   if (choice.time <= Seconds{0}) return out;
   if (impl_->measured) return {impl_->measured->taken_by_communication(), 0};
@@ -382,14 +375,14 @@ bool communicates(const Program& program) {
     return std::holds_alternative<CollectiveTask>(t.kind) || std::holds_alternative<P2pTask>(t.kind);
   };
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (moves(body.graph[v])) return true;
   return false;
 }
 
 bool updates_on_host(const Program& program) {
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<ComputeTask>(body.graph[v].kind) &&
           program.role_of(body.graph[v].stream) == StreamRole::host)
         return true;
@@ -400,7 +393,7 @@ bool updates_on_host(const Program& program) {
 std::vector<EvidenceItem> measured_evidence(const Program& program, const DeviceProfile& profile, int ranks) {
   std::set<std::string, std::less<>> missing;
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       const auto* setting = c != nullptr ? profile.find(ranks, c->arithmetic) : nullptr;
       if (c != nullptr && (setting == nullptr || !setting->operators.contains(measured_name(*c))))

@@ -1,9 +1,11 @@
 #include "core/price/memory_rule.hpp"
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 Bytes MemoryRule::needed(const RoleMemory& memory) const {
-  const Bytes outside = memory.by_category[static_cast<std::size_t>(MemoryCategory::framework)];
+  const Bytes outside = nth(memory.by_category, MemoryCategory::framework);
   return (memory.peak - outside) * allocator_factor + outside;
 }
 

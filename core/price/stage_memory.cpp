@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 Bytes StageMemory::host_bytes() const {
   const auto& by = memory.peak_by_space;
-  return by[static_cast<std::size_t>(MemorySpace::host)] + by[static_cast<std::size_t>(MemorySpace::pinned_host)];
+  return nth(by, MemorySpace::host) + nth(by, MemorySpace::pinned_host);
 }
 
 bool MemoryReport::fits() const {
@@ -38,9 +40,9 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
   MemoryReport report{rule, {}, {}};
   for (RoleMemory& memory : rule.peaks(program)) {
     StageMemory s;
-    s.stage = program.mesh.context(memory.rank).coord[static_cast<std::size_t>(Axis::pp)];
+    s.stage = nth(program.mesh.context(memory.rank).coord, Axis::pp);
     s.needed = rule.needed(memory);
-    s.capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    s.capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
       if (program.role_of_rank[r] == memory.role)
         s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
@@ -49,7 +51,7 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
   }
   const std::map<NodeId, Bytes> hosts = host_memory_by_node(program, cluster, report);
   for (StageMemory& s : report.stages) {
-    const NodeId node = cluster.node_of(program.device_of_rank[static_cast<std::size_t>(s.memory.rank)]);
+    const NodeId node = cluster.node_of(nth(program.device_of_rank, s.memory.rank));
     s.host_needed = hosts.at(node);
     s.host_capacity = cluster.machine(node).host_memory;
   }

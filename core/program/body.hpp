@@ -1,15 +1,12 @@
 #pragma once
 // Bodies: one task graph per distinct piece of work. A body says what is done with its formal tensors; entries of roles
-// (program.hpp) say when, for which layer and microbatch, and bind the formals to storage. Bodies hold no times. A
-// header of its own, as Boost.Graph takes as long to compile as most files that only hand Programs on.
+// (program.hpp) say when, for which layer and microbatch, and bind the formals to storage. Bodies hold no times.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include <boost/graph/adjacency_list.hpp>
-
-#include "core/program/task.hpp"
+#include "core/program/task_graph.hpp"
 
 namespace rehearse {
 
@@ -20,10 +17,6 @@ struct Formal {
   int like = 0;
   bool bound = false;  ///< Whether entries bind it; otherwise it is scratch.
 };
-
-/// Vertices in issue order: tasks of one stream run in ascending vertex number. Edges are dependencies between streams
-/// or data; tasks of one stream need none between them.
-using TaskGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Task>;
 
 struct Body {
   std::string name;  ///< "layer.forward", "layer.backward", "grad_bucket.reduce"

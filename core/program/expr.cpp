@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -73,7 +75,7 @@ std::size_t hash_of(const ExprPool::Node& n) {
 
 }  // namespace
 
-std::string_view name_of(Axis axis) { return kAxisNames[static_cast<std::size_t>(axis)]; }
+std::string_view name_of(Axis axis) { return nth(kAxisNames, axis); }
 
 ExprPool::ExprPool() {
   buckets_.resize(64);
@@ -174,7 +176,7 @@ bool ExprPool::depends_on(ExprId id, Var var, int index) const {
   if (n.op == ExprOp::variable)
     return (n.var == var && n.value == index) || (expects(n) && depends_on(n.args[0], var, index));
   for (int i = 0; i < arity(n.op); ++i)
-    if (depends_on(n.args[static_cast<std::size_t>(i)], var, index)) return true;
+    if (depends_on(nth(n.args, i), var, index)) return true;
   return false;
 }
 
@@ -199,7 +201,7 @@ std::string ExprPool::to_string(ExprId id) const {
       case Var::dynamic: return fmt::format("dynamic[{}]", n.value);
     }
   }
-  const std::string_view symbol = kSymbols[static_cast<std::size_t>(n.op)];
+  const std::string_view symbol = nth(kSymbols, n.op);
   const std::string a = to_string(n.args[0]);
   if (n.op == ExprOp::logical_not) return "!" + a;
   if (n.op == ExprOp::select) return fmt::format("({} ? {} : {})", a, to_string(n.args[1]), to_string(n.args[2]));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -44,7 +45,7 @@ namespace {
 /// FLOPs of one call of a body on a rank.
 double body_flops(const Program& program, const Body& body, const ExprContext& at) {
   double sum = 0;
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+  for (const auto v : body.graph.vertices())
     if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind)) sum += matmul_flops(program, *c, at).value();
   return sum;
 }
@@ -55,7 +56,7 @@ std::vector<Axis> axes_that_matter(const Program& program) {
   for (int a = 0; a < kAxisCount; ++a) {
     const auto depends = [&](ExprId e) { return program.exprs.depends_on(e, Var::coord, a); };
     const auto in_body = [&](const Body& body) {
-      const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+      const auto tasks = body.graph.vertices();
       return std::any_of(tasks.begin(), tasks.end(), [&](auto v) {
         const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
         return c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends);
@@ -79,7 +80,7 @@ std::vector<Alike> alike_ranks(const Program& program) {
   for (std::size_t r = 0; r < program.role_of_rank.size(); ++r) {
     const ExprContext at = program.mesh.context(static_cast<int>(r));
     std::vector<int> key{program.role_of_rank[r], at.island};
-    for (const Axis a : axes) key.push_back(at.coord[static_cast<std::size_t>(a)]);
+    for (const Axis a : axes) key.push_back(nth(at.coord, a));
     Alike& alike = found.try_emplace(std::move(key), Alike{program.role_of_rank[r], at, 0}).first->second;
     ++alike.count;
   }
@@ -96,8 +97,8 @@ Flops executed_matmul_flops(const Program& program) {
     for (const Entry& e : program.roles[role].step) ++calls[role][e.body];
   double total = 0;
   for (const Alike& ranks : alike_ranks(program))
-    for (const auto& [body, count] : calls[static_cast<std::size_t>(ranks.role)])
-      total += body_flops(program, program.bodies[static_cast<std::size_t>(body)], ranks.at) * ranks.count * count;
+    for (const auto& [body, count] : nth(calls, ranks.role))
+      total += body_flops(program, nth(program.bodies, body), ranks.at) * ranks.count * count;
   return Flops{total};
 }
 

@@ -60,12 +60,12 @@ class Hasher {
     add(mesh.join());
   }
   void add(const TaskGraph& graph) {
-    word(boost::num_vertices(graph));
-    for (const auto v : boost::make_iterator_range(boost::vertices(graph))) add(graph[v]);
-    word(boost::num_edges(graph));
-    for (const auto e : boost::make_iterator_range(boost::edges(graph))) {
-      word(boost::source(e, graph));
-      word(boost::target(e, graph));
+    word(graph.size());
+    for (const auto v : graph.vertices()) add(graph[v]);
+    word(graph.edges().size());
+    for (const TaskGraph::Edge& e : graph.edges()) {
+      word(e.from);
+      word(e.to);
     }
   }
 

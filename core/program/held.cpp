@@ -4,6 +4,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -118,7 +120,7 @@ std::vector<std::int64_t> Held::global_elements() const {
     std::int64_t rest = e, element = 0, stride = 1;
     bool padding = false;
     for (std::size_t d = shape.size(); d-- > 0;) {
-      const std::int64_t g = index[d][static_cast<std::size_t>(rest % extents[d])];
+      const std::int64_t g = nth(index[d], rest % extents[d]);
       padding |= g < 0;
       element += g * stride;
       stride *= shape[d];
@@ -141,8 +143,7 @@ Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
       std::any_of(tensor.layout.begin(), tensor.layout.end(), [](const auto& on) { return on.first == Axis::ep; });
   const std::size_t pieces = experts ? 1 : 0;
   for (const auto& [axis, l] : tensor.layout) {
-    if (const auto* h = std::get_if<Halo>(&l))
-      lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
+    if (const auto* h = std::get_if<Halo>(&l)) lengthen(out, inner, *h, nth(at.coord, axis), nth(at.extent, axis));
     const auto* s = std::get_if<Shard>(&l);
     if (s == nullptr || s->flat) continue;
     const auto a = static_cast<std::size_t>(axis), d = static_cast<std::size_t>(s->dim);

@@ -1,5 +1,6 @@
 #include "core/program/liveness.hpp"
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness_curve.hpp"
 #include "core/program/rank_kinds.hpp"
@@ -20,7 +21,7 @@ namespace {
 class Walk {
  public:
   Walk(const Program& program, int role_index, int rank)
-      : p_(program), role_(program.roles[static_cast<std::size_t>(role_index)]), at_(program.mesh.context(rank)) {
+      : p_(program), role_(nth(program.roles, role_index)), at_(program.mesh.context(rank)) {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
     out_.role = role_index;
@@ -31,8 +32,8 @@ class Walk {
   void write_to(std::vector<MemoryPoint>* course) { course_ = course; }
 
   RoleMemory run(Bytes workspace, Bytes framework) {
-    now_[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
-    now_[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
+    nth(now_, MemoryCategory::workspace) = workspace.value();
+    nth(now_, MemoryCategory::framework) = framework.value();
     hold_persistent();
     for (std::size_t s = 0; s < elsewhere_.size(); ++s) out_.peak_by_space[s] = Bytes{elsewhere_[s]};
     best_ = now_;
@@ -47,14 +48,14 @@ class Walk {
  private:
   void hold_persistent() {
     for (const Role::Persistent& held : role_.persistent) {
-      const Tensor& t = p_.tensors[static_cast<std::size_t>(held.tensor)];
+      const Tensor& t = nth(p_.tensors, held.tensor);
       if (t.alias_of >= 0) continue;
       at_.layer = std::max(held.layer, 0);
       const double bytes = p_.local_bytes(t, at_);
       if (t.space == MemorySpace::device)
-        now_[static_cast<std::size_t>(t.category)] += bytes;
+        nth(now_, t.category) += bytes;
       else
-        elsewhere_[static_cast<std::size_t>(t.space)] += bytes;
+        nth(elsewhere_, t.space) += bytes;
     }
   }
 
@@ -86,17 +87,15 @@ class Walk {
       subtract(now_, c.beside);
     else
       add(beside_, c.beside);
-    if (e.stream == kCompute && boost::num_vertices(p_.bodies[static_cast<std::size_t>(e.body)].graph) > 0)
-      subtract(now_, std::exchange(beside_, {}));
+    if (e.stream == kCompute && nth(p_.bodies, e.body).graph.size() > 0) subtract(now_, std::exchange(beside_, {}));
     // An event of this step that has happened, in issue order, holds nothing back.
     for (const LateRelease& late : c.later)
-      if (happened_[static_cast<std::size_t>(late.event)])
+      if (nth(happened_, late.event))
         now_[late.category] -= late.bytes;
       else
-        waiting_[static_cast<std::size_t>(late.event)].push_back(late);
+        nth(waiting_, late.event).push_back(late);
     happens(e.record);
-    for (std::int32_t m = 0; m < e.mark_count; ++m)
-      happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
+    for (std::int32_t m = 0; m < e.mark_count; ++m) happens(nth(role_.marks, e.first_mark + m).event);
     if (course_ != nullptr)
       for (std::size_t i = 0; i < now_.size(); ++i) course_->back().after[i] = Bytes{now_[i]};
   }
@@ -109,15 +108,15 @@ class Walk {
 
   void happens(EventId event) {
     if (event < 0) return;
-    happened_[static_cast<std::size_t>(event)] = true;
-    for (const LateRelease& late : waiting_[static_cast<std::size_t>(event)]) now_[late.category] -= late.bytes;
-    waiting_[static_cast<std::size_t>(event)].clear();
+    nth(happened_, event) = true;
+    for (const LateRelease& late : nth(waiting_, event)) now_[late.category] -= late.bytes;
+    nth(waiting_, event).clear();
   }
 
   /// Calls that cannot differ share one curve.
   const BodyCurve& curve(const Entry& e) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    const BindingSet& bindings = p_.binding_sets[static_cast<std::size_t>(e.bindings)];
+    const Body& body = nth(p_.bodies, e.body);
+    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
     const auto [known, unknown] = varies_.try_emplace({e.body, e.bindings}, false);
     if (unknown) known->second = memory_varies_by_call(p_, body, bindings);
     CurveKey key{e.body, e.bindings, {}};
@@ -129,12 +128,12 @@ class Walk {
   void report() {
     for (std::size_t i = 0; i < best_.size(); ++i) out_.by_category[i] = Bytes{best_[i]};
     for (const Bytes& b : out_.by_category) out_.peak += b;
-    out_.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] = out_.peak;
+    nth(out_.peak_by_space, MemorySpace::device) = out_.peak;
     out_.peak_at = "between passes";
     if (best_entry_ == nullptr) return;
-    const Body& body = p_.bodies[static_cast<std::size_t>(best_entry_->body)];
+    const Body& body = nth(p_.bodies, best_entry_->body);
     out_.peak_at = fmt::format("{}, block {}, microbatch {}", body.name, best_entry_->layer, best_entry_->microbatch);
-    if (best_task_ >= 0) out_.peak_at += ", at " + body.graph[static_cast<std::size_t>(best_task_)].name;
+    if (best_task_ >= 0) out_.peak_at += ", at " + nth(body.graph, best_task_).name;
   }
 
   const Program& p_;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -19,7 +20,7 @@ class CurveMaker {
 
   BodyCurve make(const Body& body, const BindingSet& bindings) const {
     const std::vector<Range> ranges = use_ranges(body, true), all = use_ranges(body, false);
-    const std::size_t tasks = boost::num_vertices(body.graph);
+    const std::size_t tasks = body.graph.size();
     std::vector<Amounts> starts(tasks + 1), ends(tasks + 1);
     std::size_t next_binding = 0;
     BodyCurve curve;
@@ -28,7 +29,7 @@ class CurveMaker {
       const Formal& formal = body.formals[f];
       const Binding* binding = formal.bound ? &bindings[next_binding++] : nullptr;
       const int id = binding != nullptr ? binding->tensor : formal.like;
-      const Tensor& tensor = program_.tensors[static_cast<std::size_t>(id)];
+      const Tensor& tensor = nth(program_.tensors, id);
       const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
       // What is bound changes hands even where the tasks that would touch it are skipped; scratch then is not needed.
       const Range range = ranges[f].first < 0 && binding != nullptr ? all[f] : ranges[f];
@@ -47,14 +48,14 @@ class CurveMaker {
         untouched[category] += (makes ? bytes : 0) - (drops ? bytes : 0);
         continue;
       }
-      if (makes) starts[static_cast<std::size_t>(range.first)][category] += bytes;
+      if (makes) nth(starts, range.first)[category] += bytes;
       if (!drops) continue;
       if (binding != nullptr && binding->release_after >= 0)
         curve.later.push_back({binding->release_after, category, bytes});
       else if (binding != nullptr && !makes && tensor.category == MemoryCategory::communication)
         curve.beside[category] += bytes;
       else
-        ends[static_cast<std::size_t>(range.last)][category] += bytes;
+        nth(ends, range.last)[category] += bytes;
     }
     Amounts live{};
     for (std::size_t t = 0; t < tasks; ++t) {
@@ -78,19 +79,18 @@ class CurveMaker {
     // A view keeps the formal alive whose storage it shares.
     std::map<int, std::size_t> scratch_of_tensor;
     for (std::size_t f = 0; f < body.formals.size(); ++f)
-      if (program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of < 0)
-        scratch_of_tensor[body.formals[f].like] = f;
+      if (nth(program_.tensors, body.formals[f].like).alias_of < 0) scratch_of_tensor[body.formals[f].like] = f;
     const auto touch = [&](std::size_t f, int t) {
       if (ranges[f].first < 0) ranges[f].first = t;
       ranges[f].last = t;
     };
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       if (played && program_.exprs.evaluate(body.graph[v].predicate, at_) == 0) continue;
       for (const Operand& o : body.graph[v].operands) {
         auto f = static_cast<std::size_t>(o.formal);
         touch(f, static_cast<int>(v));
-        for (int base = program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of; base >= 0;
-             base = program_.tensors[static_cast<std::size_t>(base)].alias_of)
+        for (int base = nth(program_.tensors, body.formals[f].like).alias_of; base >= 0;
+             base = nth(program_.tensors, base).alias_of)
           if (const auto at = scratch_of_tensor.find(base); at != scratch_of_tensor.end())
             touch(at->second, static_cast<int>(v));
       }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -78,7 +80,7 @@ int Mesh::island_of(int rank) const {
 ExprContext Mesh::context(int rank) const {
   ExprContext at;
   at.island = island_of(rank);
-  const Island& island = islands_[static_cast<std::size_t>(at.island)];
+  const Island& island = nth(islands_, at.island);
   const int local = rank - island.first_rank;
   decompose(island.expert_order, local, at);
   decompose(island.order, local, at);
@@ -103,7 +105,7 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
   std::vector<int> out;
   if (!allowed(group, self)) return out;
   const auto add_island = [&](int number) {
-    const Island& island = islands_[static_cast<std::size_t>(number)];
+    const Island& island = nth(islands_, number);
     const auto& order = group.view == View::dense ? island.order : island.expert_order;
     // Walk the coordinates of the group's axes only; the others are the rank's own. Across islands the axes that are
     // not in the group must agree in coordinate, so an island whose extent is too small for them has no member.
@@ -136,7 +138,7 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
 
 int Mesh::group_size(const GroupSpec& group, int rank, const ExprPool& exprs) const {
   if (group.only.empty() && !group.across_islands && group.color == ExprPool::kZero) {
-    const Island& island = islands_[static_cast<std::size_t>(island_of(rank))];
+    const Island& island = nth(islands_, island_of(rank));
     int n = 1;
     for (const auto& [axis, extent] : group.view == View::dense ? island.order : island.expert_order)
       if (group.axes.contains(axis)) n *= extent;

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 std::string_view name_of(OperationClass c) {
   constexpr std::array<std::string_view, kOperationClasses> kNames{
       "matmul",    "convolution", "attention", "softmax",   "norm",   "elementwise", "reduction",
       "embedding", "loss",        "pool",      "optimizer", "memory", "other",       "communication"};
-  return kNames[static_cast<std::size_t>(c)];
+  return nth(kNames, c);
 }
 
 std::optional<OperationClass> class_named(std::string_view name) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -58,7 +59,7 @@ std::vector<std::string> Program::stream_names() const {
 std::string_view name_of(MemoryCategory c) {
   static constexpr std::array<std::string_view, kMemoryCategories> kNames{
       "weights", "gradients", "optimizer", "activations", "communication", "workspace", "framework"};
-  return kNames[static_cast<std::size_t>(c)];
+  return nth(kNames, c);
 }
 
 std::string_view name_of(ComputeOp op) {
@@ -106,7 +107,7 @@ std::string_view name_of(ComputeOp op) {
                                                                         "state_space",
                                                                         "state_space_grad"});
   static_assert(kNames.size() == static_cast<std::size_t>(ComputeOp::state_space_grad) + 1);
-  return kNames[static_cast<std::size_t>(op)];
+  return nth(kNames, op);
 }
 
 AxisLayout layout_on(const Layout& layout, Axis axis) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/program/task.hpp"
 
 namespace rehearse {
@@ -173,7 +174,7 @@ struct Program {
   Program& operator=(Program&&) noexcept;
   ~Program();
 
-  [[nodiscard]] StreamRole role_of(StreamId stream) const { return streams[static_cast<std::size_t>(stream)].role; }
+  [[nodiscard]] StreamRole role_of(StreamId stream) const { return nth(streams, stream).role; }
   /// The first stream for communication along the axis; -1 where there is none.
   [[nodiscard]] StreamId stream_along(Axis axis) const;
   [[nodiscard]] std::vector<std::string> stream_names() const;

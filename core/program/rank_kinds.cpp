@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -37,7 +38,7 @@ bool uneven(const Program& p, const Tensor& t, const ExprContext& at) {
   for (const ExprId id : t.shape) n.push_back(p.exprs.evaluate(id, at));
   bool even = true;
   for (const auto& [axis, l] : t.layout) {
-    const int ranks = at.extent[static_cast<std::size_t>(axis)];
+    const int ranks = nth(at.extent, axis);
     if (std::holds_alternative<Halo>(l) && ranks > 1) return true;
     const auto* s = std::get_if<Shard>(&l);
     if (s != nullptr && !s->flat) even = divides_evenly(*s, ranks, n.at(static_cast<std::size_t>(s->dim))) && even;
@@ -46,7 +47,7 @@ bool uneven(const Program& p, const Tensor& t, const ExprContext& at) {
   for (const std::int64_t length : n) flat *= length;
   for (const auto& [axis, l] : t.layout)
     if (const auto* s = std::get_if<Shard>(&l); s != nullptr && s->flat)
-      even = divides_evenly(*s, at.extent[static_cast<std::size_t>(axis)], flat) && even;
+      even = divides_evenly(*s, nth(at.extent, axis), flat) && even;
   return !even;
 }
 
@@ -73,7 +74,7 @@ AxisSet deciding_axes(const Program& p) {
     if (!p.exprs.is_constant(id) && seen.insert(id).second) read(id);
   };
   for (const Body& b : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) once(b.graph[v].predicate);
+    for (const auto v : b.graph.vertices()) once(b.graph[v].predicate);
   for (const Role& r : p.roles)
     for (const Entry& e : r.step) once(e.predicate);
   return out;
@@ -93,12 +94,12 @@ RankKinds::RankKinds(const Program& p) : first_(p.roles.size()) {
   for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
     ExprContext at = p.mesh.context(rank);
     at.tables = &p.tables;
-    const auto role = p.role_of_rank[static_cast<std::size_t>(rank)];
+    const auto role = nth(p.role_of_rank, rank);
     std::vector<std::int64_t> kind{role, at.island};
     for (int a = 0; a < kAxisCount; ++a)
-      if (deciding.contains(static_cast<Axis>(a))) kind.push_back(at.coord[static_cast<std::size_t>(a)]);
-    for (const Tensor* t : tensors[static_cast<std::size_t>(at.island)]) kind.push_back(p.local_elements(*t, at));
-    if (known.insert(std::move(kind)).second) first_[static_cast<std::size_t>(role)].push_back(rank);
+      if (deciding.contains(static_cast<Axis>(a))) kind.push_back(nth(at.coord, a));
+    for (const Tensor* t : nth(tensors, at.island)) kind.push_back(p.local_elements(*t, at));
+    if (known.insert(std::move(kind)).second) nth(first_, role).push_back(rank);
   }
 }
 
@@ -109,10 +110,10 @@ bool memory_varies_by_call(const Program& p, const Body& body, const BindingSet&
            std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
   };
   const auto tensor_varies = [&](int id) {
-    const auto& shape = p.tensors[static_cast<std::size_t>(id)].shape;
+    const auto& shape = nth(p.tensors, id).shape;
     return std::any_of(shape.begin(), shape.end(), varies);
   };
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+  for (const auto v : body.graph.vertices())
     if (varies(body.graph[v].predicate)) return true;
   return std::any_of(body.formals.begin(), body.formals.end(),
                      [&](const Formal& f) { return tensor_varies(f.like); }) ||

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse {
@@ -12,7 +13,7 @@ class RankKinds {
   /// Linear in ranks; what is divided evenly and asks for no coordinate costs nothing.
   explicit RankKinds(const Program& program);
   /// The lowest rank of each kind, ascending; empty for a role that no rank has.
-  [[nodiscard]] const std::vector<int>& first_ranks(int role) const { return first_[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] const std::vector<int>& first_ranks(int role) const { return nth(first_, role); }
 
  private:
   std::vector<std::vector<int>> first_;

@@ -84,9 +84,8 @@ struct Encoder {
   }
   static json encode(const TaskGraph& graph) {
     json tasks = json::array(), after = json::array();
-    for (const auto v : boost::make_iterator_range(boost::vertices(graph))) tasks.push_back(encode(graph[v]));
-    for (const auto e : boost::make_iterator_range(boost::edges(graph)))
-      after.push_back({boost::source(e, graph), boost::target(e, graph)});
+    for (const auto v : graph.vertices()) tasks.push_back(encode(graph[v]));
+    for (const TaskGraph::Edge& e : graph.edges()) after.push_back({e.from, e.to});
     return {{"tasks", tasks}, {"edges", after}};
   }
 
@@ -208,10 +207,10 @@ struct Decoder {
     std::vector<std::pair<std::size_t, std::size_t>> edges;
     decode(j.at("tasks"), tasks, at + "/tasks");
     decode(j.at("edges"), edges, at + "/edges");
-    for (Task& t : tasks) boost::add_vertex(std::move(t), graph);
+    for (Task& t : tasks) graph.add(std::move(t));
     for (const auto& [from, to] : edges) {
       if (from >= tasks.size() || to >= tasks.size()) fail(at + "/edges", "an edge leaves the tasks");
-      boost::add_edge(from, to, graph);
+      graph.add_edge(from, to);
     }
   }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/schedule/one_chunk.hpp"
 
 namespace rehearse {
@@ -45,7 +46,7 @@ class DualOrder {
  private:
   void add(Pass pass, int way, std::array<int, 2>& done) {
     const int copy = way ^ swapped_;
-    int& count = done[static_cast<std::size_t>(copy)];
+    int& count = nth(done, copy);
     out_.push_back(
         {pass, copy == 0 ? stage_ : shape_.stages - 1 - stage_, count++ + copy * (shape_.microbatches / 2), copy});
   }

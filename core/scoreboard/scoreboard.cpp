@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
@@ -168,8 +169,8 @@ void summarise(Scoreboard& board) {
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);
   for (auto& [key, errors] : groups)
-    board.groups.push_back({kinds[static_cast<std::size_t>(key.first)], key.second, statistics(std::move(errors.time)),
-                            statistics(std::move(errors.memory))});
+    board.groups.push_back(
+        {nth(kinds, key.first), key.second, statistics(std::move(errors.time)), statistics(std::move(errors.memory))});
 }
 
 }  // namespace

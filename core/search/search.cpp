@@ -5,6 +5,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "core/base/index.hpp"
 #include "core/search/bounds/plan_bounds.hpp"
 #include "core/search/playing.hpp"
 
@@ -160,7 +161,7 @@ class Searching {
 
   /// The most promising of those that differ in two choices at most.
   [[nodiscard]] std::vector<Item> neighbours(const Found& best) const {
-    const Space::Plan& of = space_.plans()[static_cast<std::size_t>(best.order / kMostPlacements)];
+    const Space::Plan& of = nth(space_.plans(), best.order / kMostPlacements);
     const double limit = value_of(best);
     std::vector<Item> out;
     for (const std::uint32_t i : order_) {

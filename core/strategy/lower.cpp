@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/validate/validate.hpp"
 #include "core/strategy/bodies/recompute_groups.hpp"
@@ -137,9 +138,7 @@ class Lowering {
     const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before)
                                   : net.uneven()                      ? cut_by_work(net, count)
                                                                       : std::vector<int>{};
-    const auto first = [&](int c) {
-      return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)];
-    };
+    const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : nth(cuts, c); };
     for (int copy = 0; copy < schedule_.copies(); ++copy)
       for (int c = 0; c < count; ++c) {
         ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
@@ -153,8 +152,7 @@ class Lowering {
   void find_passing() {
     for (const ChunkPlacement& chunk : program_.chunks) {
       if (chunk.first_layer == 0) continue;
-      const int edge =
-          tensors_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(chunk.first_layer)])].in_edge;
+      const int edge = nth(tensors_, nth(block_at_, chunk.first_layer)).in_edge;
       passing_[chunk.first_layer] = {StepBodies::Passing{edge, {}}, StepBodies::Passing{edge, {}}};
     }
     carry_skips(workload_.network, tensors_, program_.chunks, passing_);
@@ -181,12 +179,10 @@ class Lowering {
         split(b, made, head_gradients(b));
       if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
-          if (body >= 0)
-            cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute, frame_.ep);
+          if (body >= 0) cut_at_communication(nth(program_.bodies, body), frame_.compute, frame_.ep);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
       if (step.shards_gradients())
-        overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)],
-                                  syncs_every_microbatch(settings_, true));
+        overwrite_fresh_gradients(b, nth(program_.bodies, made.backward.body), syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
         if (spec.tensors[t].is_input()) integers.push_back(static_cast<int>(t));
@@ -203,7 +199,7 @@ class Lowering {
       if (loss.kind != OpKind::cross_entropy) continue;
       for (const OpSpec& op : ops)
         if (op.kind == OpKind::linear && !op.frozen && op.outputs.front() == loss.inputs.front())
-          out.insert(tensors_[b].grad[static_cast<std::size_t>(op.params.front())]);
+          out.insert(nth(tensors_[b].grad, op.params.front()));
     }
     if (out.empty())
       throw Error(ErrorKind::usage,
@@ -245,7 +241,7 @@ class Lowering {
     groups_ = std::move(made.groups);
     if (!step.shards_gradients()) return;
     for (const auto& [block, body] : made.backwards)
-      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)],
+      overwrite_fresh_gradients(static_cast<std::size_t>(block), nth(program_.bodies, body),
                                 syncs_every_microbatch(settings_, true));
   }
 
@@ -255,11 +251,11 @@ class Lowering {
     const bool once = every || program_.microbatches == 1;
     const ExprId adds = once ? ExprPool::kZero : e.apply(ExprOp::ne, e.variable(Var::microbatch), ExprPool::kZero);
     std::set<int> seen;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr || !c->accumulates) continue;
       for (const Operand& o : body.graph[v].operands) {
-        const int tensor = body.formals[static_cast<std::size_t>(o.formal)].like;
+        const int tensor = nth(body.formals, o.formal).like;
         if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second)
           c->accumulate_if = adds;
       }
@@ -310,8 +306,8 @@ class Lowering {
     }
     for (int r = 0; r < ranks_; ++r) {
       const ExprContext at = program_.mesh.context(r);
-      const int own = microbatches_[static_cast<std::size_t>(replica_of(at, settings_))];
-      program_.role_of_rank.push_back(first_role.at(own) + at.coord[static_cast<std::size_t>(Axis::pp)]);
+      const int own = nth(microbatches_, replica_of(at, settings_));
+      program_.role_of_rank.push_back(first_role.at(own) + nth(at.coord, Axis::pp));
     }
   }
 

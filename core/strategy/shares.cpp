@@ -6,11 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 int replica_of(const ExprContext& at, const StrategySettings& settings) {
-  return at.coord[static_cast<std::size_t>(Axis::dp_replicate)] * settings.dp_shard +
-         at.coord[static_cast<std::size_t>(Axis::dp_shard)];
+  return nth(at.coord, Axis::dp_replicate) * settings.dp_shard + nth(at.coord, Axis::dp_shard);
 }
 
 std::vector<int> cuts_of(const std::vector<std::int64_t>& layers_per_stage, int before) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -14,8 +16,7 @@ double work_of(const BlockSpec& block) {
   for (const OpSpec& op : block.ops) {
     work += forward_matmul_flops(block, op, 1, 1, false).value();
     for (const int t : op.outputs)
-      work +=
-          kOperationsPerElement * static_cast<double>(elements(block.tensors[static_cast<std::size_t>(t)].shape, 1, 1));
+      work += kOperationsPerElement * static_cast<double>(elements(nth(block.tensors, t).shape, 1, 1));
   }
   return work;
 }
@@ -24,7 +25,7 @@ double work_of(const BlockSpec& block) {
 
 std::vector<int> cut_by_work(const Network& network, int chunks) {
   std::vector<double> sum{0.0};  // Work of all positions before.
-  for (const int b : network.order()) sum.push_back(sum.back() + work_of(network.blocks[static_cast<std::size_t>(b)]));
+  for (const int b : network.order()) sum.push_back(sum.back() + work_of(nth(network.blocks, b)));
   const auto n = sum.size() - 1, k = static_cast<std::size_t>(chunks);
   // heaviest[c][i]: of the best cut of the first i positions into c chunks; from[c][i]: where its last chunk begins.
   std::vector<std::vector<double>> heaviest(k + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 std::string_view name_of(TimeCategory c) {
@@ -9,7 +11,7 @@ std::string_view name_of(TimeCategory c) {
       "matmul",           "attention",    "memory_bound", "loss",       "recompute",  "launch",
       "overlap_slowdown", "optimizer",    "exposed_tp",   "exposed_cp", "exposed_ep", "exposed_dp",
       "exposed_pp",       "exposed_tile", "exposed_copy", "input",      "bubble"};
-  return kNames[static_cast<std::size_t>(c)];
+  return nth(kNames, c);
 }
 
 Seconds Breakdown::total() const {

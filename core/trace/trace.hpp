@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/index.hpp"
 #include "core/base/units.hpp"
 
 namespace rehearse {
@@ -39,8 +40,8 @@ inline constexpr int kTimeCategories = 17;
 
 struct Breakdown {
   std::array<Seconds, kTimeCategories> seconds{};
-  Seconds& operator[](TimeCategory c) { return seconds[static_cast<std::size_t>(c)]; }
-  const Seconds& operator[](TimeCategory c) const { return seconds[static_cast<std::size_t>(c)]; }
+  Seconds& operator[](TimeCategory c) { return nth(seconds, c); }
+  const Seconds& operator[](TimeCategory c) const { return nth(seconds, c); }
   [[nodiscard]] Seconds total() const;
   Breakdown& operator+=(const Breakdown& other);
   Breakdown& operator*=(double k);

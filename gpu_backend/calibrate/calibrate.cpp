@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
@@ -173,7 +174,7 @@ class Calibration {
     const auto ranks = static_cast<std::size_t>(team.ranks());
     const auto all = [&](double mine) {
       std::vector<double> out(ranks);
-      out[static_cast<std::size_t>(team.rank())] = mine;
+      nth(out, team.rank()) = mine;
       team.sum(out);
       return out;
     };

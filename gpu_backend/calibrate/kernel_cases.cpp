@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/program/operation_class.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/execute/plan.hpp"
@@ -42,8 +43,7 @@ std::int64_t ids_below(const Program& p, const Instruction& in) {
   if (!looks_up && op != ComputeOp::cross_entropy && op != ComputeOp::cross_entropy_grad) return 1;
   const Held* largest = in.operands.front().held;
   for (const PlannedOperand& o : in.operands)
-    if (looks_up ? p.tensors[static_cast<std::size_t>(o.tensor)].lifetime == Lifetime::persistent
-                 : o.held->elements() > largest->elements())
+    if (looks_up ? nth(p.tensors, o.tensor).lifetime == Lifetime::persistent : o.held->elements() > largest->elements())
       largest = o.held;
   return std::max<std::int64_t>(1, looks_up ? largest->extents.front() : largest->extents.back());
 }
@@ -63,21 +63,19 @@ KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& i
   out.call.random = RandomKey(1).with(c.random);
   std::int64_t walked = 0;
   for (const PlannedOperand& o : in.operands)
-    if (const StorageSlot& s = probe->plan.slots()[static_cast<std::size_t>(o.slot)]; !s.persistent)
-      walked = std::max(walked, s.elements);
+    if (const StorageSlot& s = nth(probe->plan.slots(), o.slot); !s.persistent) walked = std::max(walked, s.elements);
   const std::int64_t ids = ids_below(p, in);
   std::map<int, std::size_t> buffer_of_slot;
   for (const PlannedOperand& o : in.operands) {
-    const StorageSlot& slot = probe->plan.slots()[static_cast<std::size_t>(o.slot)];
-    const ElementType type = stored_as(p.tensors[static_cast<std::size_t>(o.tensor)].dtype, numerics);
+    const StorageSlot& slot = nth(probe->plan.slots(), o.slot);
+    const ElementType type = stored_as(nth(p.tensors, o.tensor).dtype, numerics);
     const auto [at, made] = buffer_of_slot.emplace(o.slot, out.buffers.size());
     if (made)
-      out.buffers.push_back(
-          {slot.elements, type, state_of(p.tensors[static_cast<std::size_t>(o.tensor)], o.access, in.task->phase),
-           o.access == Access::update && !slot.persistent, slot.persistent || slot.elements < walked, ids});
+      out.buffers.push_back({slot.elements, type, state_of(nth(p.tensors, o.tensor), o.access, in.task->phase),
+                             o.access == Access::update && !slot.persistent, slot.persistent || slot.elements < walked,
+                             ids});
     out.places.push_back({at->second, static_cast<std::size_t>(o.first) * size_of(type)});
-    out.call.operands.push_back(
-        {nullptr, type, o.access, &p.tensors[static_cast<std::size_t>(o.tensor)], o.held, o.layer});
+    out.call.operands.push_back({nullptr, type, o.access, &nth(p.tensors, o.tensor), o.held, o.layer});
   }
   out.owner = probe;
   return out;

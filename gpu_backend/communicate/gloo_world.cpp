@@ -16,6 +16,7 @@
 #include <gloo/transport/tcp/device.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/communicate/memory/memory_communicator.hpp"
 #include "gpu_backend/communicate/memory/neighbours.hpp"
@@ -148,7 +149,7 @@ class GlooCommunicator final : public Communicator {
     gloo::AllgathervOptions options(connections_.get());
     const std::vector<std::int64_t> bytes = in_bytes(c.receive_counts, c.type);
     options.setInput(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(c.send)),
-                     static_cast<std::size_t>(bytes[static_cast<std::size_t>(connections_.rank())]));
+                     static_cast<std::size_t>(nth(bytes, connections_.rank())));
     options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive), {bytes.begin(), bytes.end()});
     gloo::allgatherv(options);
   }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 
@@ -50,8 +51,7 @@ void exchange(Round& round) {
     case CollectiveOp::broadcast:
       for (std::size_t i = 0; i < n; ++i)
         if (i != static_cast<std::size_t>(first.root))
-          std::memcpy(m[i]->call.receive, m[static_cast<std::size_t>(first.root)]->call.receive,
-                      bytes(first.receive_counts[0]));
+          std::memcpy(m[i]->call.receive, nth(m, first.root)->call.receive, bytes(first.receive_counts[0]));
       break;
     case CollectiveOp::reduce_scatter:
       for (std::size_t i = 0; i < n; ++i) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/net/rendezvous.hpp"
 #include "gpu_backend/communicate/split_plan.hpp"
 #include "gpu_backend/cuda/check.hpp"
@@ -92,16 +93,16 @@ class NcclCommunicator final : public Communicator {
         if (equal(c.receive_counts))
           return NCCL(ncclAllGather)(c.send, c.receive, count(c.receive_counts[0]), type, comm_->handle, stream);
         return each_member(c, c.receive_counts, [&](int m, std::size_t offset) {
-          return NCCL(ncclBroadcast)(c.send, c.receive + offset, count(c.receive_counts[static_cast<std::size_t>(m)]),
-                                     type, m, comm_->handle, stream);
+          return NCCL(ncclBroadcast)(c.send, c.receive + offset, count(nth(c.receive_counts, m)), type, m,
+                                     comm_->handle, stream);
         });
       case CollectiveOp::reduce_scatter:
         if (equal(c.send_counts))
           return NCCL(ncclReduceScatter)(c.send, c.receive, count(c.send_counts[0]), type, op_of(c.reduce),
                                          comm_->handle, stream);
         return each_member(c, c.send_counts, [&](int m, std::size_t offset) {
-          return NCCL(ncclReduce)(c.send + offset, c.receive, count(c.send_counts[static_cast<std::size_t>(m)]), type,
-                                  op_of(c.reduce), m, comm_->handle, stream);
+          return NCCL(ncclReduce)(c.send + offset, c.receive, count(nth(c.send_counts, m)), type, op_of(c.reduce), m,
+                                  comm_->handle, stream);
         });
       case CollectiveOp::all_to_all: return exchange(c, type, stream);
       default: throw Error(ErrorKind::unavailable, fmt::format("{}: no such collective between GPUs", c.name));
@@ -114,8 +115,8 @@ class NcclCommunicator final : public Communicator {
     ncclResult_t out = NCCL(ncclGroupStart)();
     std::size_t offset = 0;
     for (int m = 0; m < comm_->size && out == ncclSuccess; ++m) {
-      if (counts[static_cast<std::size_t>(m)] > 0) out = call(m, offset);
-      offset += static_cast<std::size_t>(counts[static_cast<std::size_t>(m)]) * size_of(c.type);
+      if (nth(counts, m) > 0) out = call(m, offset);
+      offset += static_cast<std::size_t>(nth(counts, m)) * size_of(c.type);
     }
     const ncclResult_t ended = NCCL(ncclGroupEnd)();
     return out != ncclSuccess ? out : ended;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -17,8 +18,8 @@ Blocks whole(const Held& h) { return {{0, h.elements()}}; }
 
 /// Whether every rank of a group numbers the elements for itself.
 bool ragged(const Program& p, int tensor, int group) {
-  for (const auto& [axis, l] : p.tensors[static_cast<std::size_t>(tensor)].layout)
-    if (std::holds_alternative<Ragged>(l) && p.groups[static_cast<std::size_t>(group)].axes.contains(axis)) return true;
+  for (const auto& [axis, l] : nth(p.tensors, tensor).layout)
+    if (std::holds_alternative<Ragged>(l) && nth(p.groups, group).axes.contains(axis)) return true;
   return false;
 }
 
@@ -33,12 +34,12 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
   call_.name = name_of(task);
-  call_.type = stored_as(p.tensors[static_cast<std::size_t>(task.operands.at(0).tensor)].dtype, numerics);
+  call_.type = stored_as(nth(p.tensors, task.operands.at(0).tensor).dtype, numerics);
   divisor_ = static_cast<double>(p.exprs.evaluate(c.divisor, task.at));
-  const std::vector<int> members = p.mesh.members(p.groups[static_cast<std::size_t>(c.group)], plan.rank(), p.exprs);
+  const std::vector<int> members = p.mesh.members(nth(p.groups, c.group), plan.rank(), p.exprs);
   list_pairs(task);
   for (const Pair& pair : pairs_) {
-    if (stored_as(p.tensors[static_cast<std::size_t>(task.operands[pair.in].tensor)].dtype, numerics) != call_.type)
+    if (stored_as(nth(p.tensors, task.operands[pair.in].tensor).dtype, numerics) != call_.type)
       throw std::logic_error(call_.name + ": operands of different types in one collective");
     out_elements_.push_back(task.operands[pair.out].held->elements());
   }
@@ -130,8 +131,8 @@ void CollectiveWork::list_local(const PlannedOperand& in, const PlannedOperand& 
 void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
   const Program& p = plan.program();
   const PlannedOperand &in = task.operands[pairs_[0].in], &out = task.operands[pairs_[0].out];
-  const Tensor& tensor = p.tensors[static_cast<std::size_t>(out.tensor)];
-  const AxisSet axes = p.groups[static_cast<std::size_t>(std::get<CollectiveTask>(task.task->kind).group)].axes;
+  const Tensor& tensor = nth(p.tensors, out.tensor);
+  const AxisSet axes = nth(p.groups, std::get<CollectiveTask>(task.task->kind).group).axes;
   std::vector<bool> filled(out.held->extents.size(), false);
   std::size_t dim = filled.size();
   for (const auto& [axis, l] : tensor.layout)
@@ -139,7 +140,7 @@ void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const st
       if (axes.contains(axis))
         dim = static_cast<std::size_t>(h->dim);
       else
-        filled[static_cast<std::size_t>(h->dim)] = true;
+        nth(filled, h->dim) = true;
     }
   if (dim == filled.size()) throw std::logic_error(call_.name + ": no halo along the group");
   call_.op = CollectiveOp::all_to_all;
@@ -172,7 +173,7 @@ void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) 
   const auto bytes = [&](const Parts& parts, std::size_t pair, std::size_t operand) {
     double n = 0;
     for (const auto& of_member : parts) n += static_cast<double>(total(of_member[pair]));
-    return n * size_of(plan.program().tensors[static_cast<std::size_t>(task.operands[operand].tensor)].dtype);
+    return n * size_of(nth(plan.program().tensors, task.operands[operand].tensor).dtype);
   };
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     in += bytes(send_, i, pairs_[i].in);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -19,12 +20,11 @@ CountedExchange::CountedExchange(const RankPlan& plan, const Instruction& task, 
       at_(task.at),
       communicator_(communicator),
       name_(name_of(task)) {
-  members_ =
-      program_.mesh.group_size(program_.groups[static_cast<std::size_t>(task_.group)], plan.rank(), program_.exprs);
+  members_ = program_.mesh.group_size(nth(program_.groups, task_.group), plan.rank(), program_.exprs);
   const auto& o = task.operands;
   for (std::size_t i = 0; i + 1 < o.size(); i += 2) {
     const Held &in = *o[i].held, &out = *o[i + 1].held;
-    const Tensor& t = program_.tensors[static_cast<std::size_t>(o[i].tensor)];
+    const Tensor& t = nth(program_.tensors, o[i].tensor);
     const std::int64_t width = in.elements() / std::max<std::int64_t>(1, in.extents.at(0));
     parts_.push_back(
         {i, i + 1, width, in.extents[0], out.extents.at(0), static_cast<double>(width) * size_of(t.dtype)});

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "gpu_backend/communicate/message.hpp"
 #include "gpu_backend/execute/memory_book.hpp"
@@ -74,14 +75,14 @@ struct Executor::Impl {
                                                  .observed_on_host = options.on_update || options.on_route});
   }
 
-  [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Tensor& tensor(int id) const { return nth(program.tensors, id); }
   [[nodiscard]] ElementType type_of(const StorageSlot& s) const {
     return stored_as(tensor(s.tensor).dtype, device.numerics());
   }
 
   void take(int slot) {
-    const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
-    storage[static_cast<std::size_t>(slot)] =
+    const StorageSlot& s = nth(plan.slots(), slot);
+    nth(storage, slot) =
         device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
@@ -108,7 +109,7 @@ struct Executor::Impl {
   /// The same number at both ends of a message.
   [[nodiscard]] std::uint64_t label(const Instruction& in) const {
     const auto& m = std::get<P2pTask>(in.task->kind);
-    const MessageEdge& edge = program.edges[static_cast<std::size_t>(m.edge)];
+    const MessageEdge& edge = nth(program.edges, m.edge);
     const auto number = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
     return RandomKey(number(m.edge))
         .with(number(in.at.chunk + m.chunk_delta))
@@ -125,9 +126,9 @@ struct Executor::Impl {
     const Instruction& in = plan.step()[i];
     for (const int slot : in.allocates) take(slot);
     std::vector<EventPtr> after;
-    for (const int a : in.after) after.push_back(events[static_cast<std::size_t>(a)]);
+    for (const int a : in.after) after.push_back(nth(events, a));
     if (!events_before.empty())
-      for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
+      for (const int a : in.after_previous) after.push_back(nth(events_before, a));
     Work work = work_of(in, prepared[i]);
     work.name = prepared[i].name;
     try {
@@ -136,8 +137,8 @@ struct Executor::Impl {
       throw explained(e, program, plan.rank(), memory.now(), prepared[i].name);
     }
     for (const int slot : in.frees) {
-      const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
-      storage[static_cast<std::size_t>(slot)].reset();
+      const StorageSlot& s = nth(plan.slots(), slot);
+      nth(storage, slot).reset();
       memory.remove(tensor(s.tensor), s.bytes);
     }
   }
@@ -161,7 +162,7 @@ struct Executor::Impl {
       if (reads_input(in))
         for (const int slot : in.allocates) {
           take(slot);
-          inputs[slot] = storage[static_cast<std::size_t>(slot)];
+          inputs[slot] = nth(storage, slot);
           (void)inputs[slot]->data();
         }
     recording = device.record([this] {
@@ -174,14 +175,14 @@ struct Executor::Impl {
 
   /// The step as one piece of work, which every instruction's event stands for.
   void replay() {
-    for (const auto& [slot, kept] : inputs) storage[static_cast<std::size_t>(slot)] = kept;
+    for (const auto& [slot, kept] : inputs) nth(storage, slot) = kept;
     for (std::size_t i = 0; i < plan.step().size(); ++i)
       if (const Instruction& in = plan.step()[i]; reads_input(in)) {
         Work work = work_of(in, prepared[i]);
         work.name = prepared[i].name;
         (void)device.submit(in.task->stream, {}, std::move(work));
       }
-    for (const auto& [slot, kept] : inputs) storage[static_cast<std::size_t>(slot)].reset();
+    for (const auto& [slot, kept] : inputs) nth(storage, slot).reset();
     events.assign(plan.step().size(), device.replay(*recording, next_step));
   }
 
@@ -199,7 +200,7 @@ struct Executor::Impl {
   Placed placed(const Instruction& in) const {
     Placed out;
     for (const PlannedOperand& o : in.operands) {
-      out.owners.push_back(storage[static_cast<std::size_t>(o.slot)]);
+      out.owners.push_back(nth(storage, o.slot));
       if (!out.owners.back())
         throw std::logic_error(
             fmt::format("rank {}: {} uses '{}' after it was freed", plan.rank(), name_of(in), tensor(o.tensor).name));
@@ -244,8 +245,7 @@ struct Executor::Impl {
 
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {
     std::vector<std::shared_ptr<Storage>> counts;
-    for (const PlannedOperand& v : in.values)
-      counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
+    for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : nth(storage, v.slot));
     return {.run = {},
             .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
               CountedExchange::Values values(counts.size());

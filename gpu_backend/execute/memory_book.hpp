@@ -1,6 +1,7 @@
 #pragma once
 // Device memory as a rank's step allocates and frees it, in the Program's types and in order of issue.
 
+#include "core/base/index.hpp"
 #include "core/program/liveness.hpp"
 #include "core/program/tensor.hpp"
 
@@ -11,7 +12,7 @@ class MemoryBook {
   /// Tensors in other memory do not count.
   void add(const Tensor& t, double bytes) {
     if (t.space != MemorySpace::device) return;
-    now_[static_cast<std::size_t>(t.category)] += Bytes{bytes};
+    nth(now_, t.category) += Bytes{bytes};
     total_ += bytes;
     if (total_ > peak_) {
       peak_ = total_;
@@ -20,7 +21,7 @@ class MemoryBook {
   }
   void remove(const Tensor& t, double bytes) {
     if (t.space != MemorySpace::device) return;
-    now_[static_cast<std::size_t>(t.category)] += Bytes{-bytes};
+    nth(now_, t.category) += Bytes{-bytes};
     total_ -= bytes;
   }
   [[nodiscard]] const CategoryBytes& now() const { return now_; }

@@ -16,7 +16,7 @@ std::vector<std::string> missing_operators(const Program& program, const Compute
 std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has) {
   std::set<std::string> out;
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr) {
         if (!has(operator_name(*c))) out.insert(operator_name(*c));
         if (c->accumulates && c->accumulate_if != ExprPool::kOne && !has(kZeros)) out.insert(std::string(kZeros));

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 Error explained(const OutOfMemory& e, const Program& program, int rank, const CategoryBytes& in_use,
                 const std::string& where) {
-  const int role = program.role_of_rank[static_cast<std::size_t>(rank)];
+  const int role = nth(program.role_of_rank, rank);
   CategoryBytes predicted{};
   Bytes all_predicted, all_used;
   for (const RoleMemory& m : peak_memory(program, Bytes{0}, Bytes{0}))

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "gpu_backend/execute/bounds.hpp"
 
@@ -47,13 +48,11 @@ class PlanBuilder {
     for (const Entry& e : role_.step) add(e);
     if (!plan_.step_.empty())
       plan_.step_.back().frees.insert(plan_.step_.back().frees.end(), beside_.begin(), beside_.end());
-    for (auto& [instruction, event] : later_)
-      merge(plan_.step_[static_cast<std::size_t>(instruction)].after_previous,
-            events_[static_cast<std::size_t>(event)]);
+    for (auto& [instruction, event] : later_) merge(nth(plan_.step_, instruction).after_previous, nth(events_, event));
   }
 
  private:
-  [[nodiscard]] const Tensor& tensor(int id) const { return p_.tensors[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Tensor& tensor(int id) const { return nth(p_.tensors, id); }
 
   struct Where {
     int layer = 0, chunk = 0, microbatch = 0, pass = 0;
@@ -87,12 +86,12 @@ class PlanBuilder {
 
   void add(const Entry& e) {
     // Interleaved entries run one after the other: the same values, without the overlap.
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p_.bodies, e.body);
     ExprContext at = self_;
     at.layer = e.layer, at.chunk = e.chunk, at.microbatch = e.microbatch, at.copy = e.copy, at.pass = e.pass;
     const std::vector<int> waits = waits_of(e, -1);
     if (!runs(e.predicate, at)) {
-      if (e.record >= 0) events_[static_cast<std::size_t>(e.record)] = waits;
+      if (e.record >= 0) nth(events_, e.record) = waits;
       return;
     }
     const auto first = static_cast<int>(plan_.step_.size());
@@ -115,7 +114,7 @@ class PlanBuilder {
     else
       beside_.insert(beside_.end(), given_back_.begin(), given_back_.end());
     given_back_.clear();
-    if (e.stream == kCompute && boost::num_vertices(body.graph) > 0) free_all(beside_);
+    if (e.stream == kCompute && body.graph.size() > 0) free_all(beside_);
   }
 
   [[nodiscard]] bool runs(ExprId predicate, const ExprContext& at) const {
@@ -127,14 +126,14 @@ class PlanBuilder {
   std::vector<int> waits_of(const Entry& e, int task) {
     std::vector<int> out;
     for (int w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
-      if (wait.task == task && wait.steps_back == 0) merge(out, events_[static_cast<std::size_t>(wait.event)]);
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
+      if (wait.task == task && wait.steps_back == 0) merge(out, nth(events_, wait.event));
     }
     return out;
   }
   void wait_for_previous(const Entry& e, int task, int instruction) {
     for (int w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (wait.steps_back > 1) gap("a wait for an event of two steps before");
       if (wait.task == task && wait.steps_back == 1) later_.emplace_back(instruction, wait.event);
     }
@@ -142,7 +141,7 @@ class PlanBuilder {
 
   /// Appends the tasks that run, with what each comes after. A skipped task stands for what it would have waited for.
   void add_tasks(const Entry& e, const Body& body, const ExprContext& at, const std::vector<int>& waits) {
-    const std::size_t n = boost::num_vertices(body.graph);
+    const std::size_t n = body.graph.size();
     std::vector<std::vector<int>> stands_for(n);
     std::map<StreamId, int> last;
     std::set<StreamId> begun;
@@ -151,8 +150,7 @@ class PlanBuilder {
       std::vector<int> after = waits_of(e, static_cast<int>(v));
       const bool opens = begun.insert(task.stream).second;
       if (opens) merge(after, waits);
-      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-        merge(after, stands_for[boost::source(edge, body.graph)]);
+      for (const std::size_t before : body.graph.before(v)) merge(after, stands_for[before]);
       if (!runs(task.predicate, at)) {
         if (opens) begun.erase(task.stream);
         stands_for[v] = std::move(after);
@@ -169,13 +167,13 @@ class PlanBuilder {
       last[task.stream] = number;
     }
     if (e.record >= 0) {
-      std::vector<int>& done = events_[static_cast<std::size_t>(e.record)];
+      std::vector<int>& done = nth(events_, e.record);
       for (const auto& [stream, number] : last) done.push_back(number);
       if (last.empty()) done = waits;
     }
     for (int m = 0; m < e.mark_count; ++m) {
-      const Mark& mark = role_.marks[static_cast<std::size_t>(e.first_mark + m)];
-      events_[static_cast<std::size_t>(mark.event)] = stands_for[static_cast<std::size_t>(mark.task)];
+      const Mark& mark = nth(role_.marks, e.first_mark + m);
+      nth(events_, mark.event) = nth(stands_for, mark.task);
     }
   }
 
@@ -186,8 +184,8 @@ class PlanBuilder {
     for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i) {
       Instruction& in = plan_.step_[i];
       for (const Operand& o : in.task->operands) {
-        const Bound& b = formals[static_cast<std::size_t>(o.formal)];
-        const Bound& base = formals[static_cast<std::size_t>(root(formals, o.formal))];
+        const Bound& b = nth(formals, o.formal);
+        const Bound& base = nth(formals, root(formals, o.formal));
         in.operands.push_back({base.slot,
                                first_element(formals, o.formal),
                                b.tensor,
@@ -235,7 +233,7 @@ class PlanBuilder {
       in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read, {}});
       if (!asks_for(c, static_cast<int>(d))) continue;
       if (const int f = holder_of(formals, p_.dynamic_dims[d].source); f >= 0) {
-        const Bound& b = formals[static_cast<std::size_t>(f)];
+        const Bound& b = nth(formals, f);
         in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
       }
       if (in.values.back().slot < 0)
@@ -249,7 +247,7 @@ class PlanBuilder {
     if (o.slot < 0)
       throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' has no storage", plan_.rank(), in.body->name,
                                          in.task->name, tensor(o.tensor).name));
-    const StorageSlot& s = plan_.slots_[static_cast<std::size_t>(o.slot)];
+    const StorageSlot& s = nth(plan_.slots_, o.slot);
     const double end = static_cast<double>(o.first + o.held->elements()) * size_of(tensor(o.tensor).dtype);
     if (o.first < 0 || end > s.bytes)
       throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' ends at byte {} of '{}', which has {}", plan_.rank(),
@@ -258,17 +256,17 @@ class PlanBuilder {
   }
 
   [[nodiscard]] static int root(const std::vector<Bound>& formals, int f) {
-    while (formals[static_cast<std::size_t>(f)].base >= 0) f = formals[static_cast<std::size_t>(f)].base;
+    while (nth(formals, f).base >= 0) f = nth(formals, f).base;
     return f;
   }
   [[nodiscard]] static std::int64_t first_element(const std::vector<Bound>& formals, int f) {
     std::int64_t first = 0;
-    for (; f >= 0; f = formals[static_cast<std::size_t>(f)].base) first += formals[static_cast<std::size_t>(f)].first;
+    for (; f >= 0; f = nth(formals, f).base) first += nth(formals, f).first;
     return first;
   }
 
   std::vector<Bound> resolve(const Entry& e, const Body& body, const ExprContext& at) {
-    const BindingSet& set = p_.binding_sets[static_cast<std::size_t>(e.bindings)];
+    const BindingSet& set = nth(p_.binding_sets, e.bindings);
     const Where where{e.layer, e.chunk, e.microbatch, e.pass};
     std::vector<Bound> out(body.formals.size());
     std::size_t next = 0;
@@ -339,8 +337,8 @@ class PlanBuilder {
 
   void find_uses(std::vector<Bound>& formals, int first) const {
     const auto use = [&](int f, std::size_t i) {
-      for (; f >= 0; f = formals[static_cast<std::size_t>(f)].base) {
-        Bound& b = formals[static_cast<std::size_t>(f)];
+      for (; f >= 0; f = nth(formals, f).base) {
+        Bound& b = nth(formals, f);
         if (b.first_use < 0) b.first_use = static_cast<int>(i);
         b.last_use = static_cast<int>(i);
       }
@@ -362,7 +360,7 @@ class PlanBuilder {
       return;
     }
     b.slot = make_slot(b.tensor, b.layer, at, false);
-    plan_.step_[static_cast<std::size_t>(b.first_use)].allocates.push_back(b.slot);
+    nth(plan_.step_, b.first_use).allocates.push_back(b.slot);
     if (!scratch)
       live_[instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass})] = b.slot;
   }
@@ -374,7 +372,7 @@ class PlanBuilder {
     if (buffer || b.last_use < 0)
       given_back_.push_back(b.slot);
     else
-      plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
+      nth(plan_.step_, b.last_use).frees.push_back(b.slot);
     if (!scratch) live_.erase(instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass}));
   }
 
@@ -399,13 +397,11 @@ RankPlan::RankPlan(const Program& program, int rank)
   PlanBuilder(*this).build();
 }
 
-const Role& RankPlan::role() const {
-  return program_.roles[static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(rank_)])];
-}
+const Role& RankPlan::role() const { return nth(program_.roles, nth(program_.role_of_rank, rank_)); }
 
 const Held* RankPlan::held_by(int tensor, const ExprContext& at) {
   auto& out = held_[{tensor, at.coord}];  // Sizes may depend on where, not on when.
-  if (!out) out = std::make_unique<Held>(held(program_, program_.tensors[static_cast<std::size_t>(tensor)], at));
+  if (!out) out = std::make_unique<Held>(held(program_, nth(program_.tensors, tensor), at));
   return out.get();
 }
 

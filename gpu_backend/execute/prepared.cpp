@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/train/inputs.hpp"
@@ -13,7 +14,7 @@ namespace {
 /// Whether this rank is the first of those that hold the same elements of a tensor within its stage.
 bool first_replica(const Tensor& t, const ExprContext& at) {
   for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp, Axis::tile_h, Axis::tile_w}) {
-    if (at.coord[static_cast<std::size_t>(axis)] == 0) continue;
+    if (nth(at.coord, axis) == 0) continue;
     const AxisLayout l = layout_on(t.layout, axis);
     if (!std::holds_alternative<Shard>(l) && !std::holds_alternative<Halo>(l)) return false;
   }
@@ -58,18 +59,18 @@ void Preparation::prepare_compute(const Instruction& in, const ComputeTask& c, P
 }
 
 Communicator* Preparation::communicator(int group, StreamId stream) {
-  const GroupSpec& spec = program_.groups[static_cast<std::size_t>(group)];
+  const GroupSpec& spec = nth(program_.groups, group);
   const std::vector<int> members = program_.mesh.members(spec, plan_.rank(), program_.exprs);
   if (members.size() < 2) return nullptr;
   auto& out = communicators_[{group, stream}];
   if (!out)
-    out = transport_.communicator(
-        fmt::format("{}#{}@{}", spec.name, group, program_.streams[static_cast<std::size_t>(stream)].name), members);
+    out =
+        transport_.communicator(fmt::format("{}#{}@{}", spec.name, group, nth(program_.streams, stream).name), members);
   return out.get();
 }
 
 Channel* Preparation::channel(const P2pTask& m, const ExprContext& at) {
-  const GroupSpec& spec = program_.groups[static_cast<std::size_t>(m.group)];
+  const GroupSpec& spec = nth(program_.groups, m.group);
   const std::vector<int> members = program_.mesh.members(spec, plan_.rank(), program_.exprs);
   const int peer = members.at(static_cast<std::size_t>(program_.exprs.evaluate(m.peer, at)));
   const bool sends = m.direction == P2pTask::Direction::send;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/execute/collective_work.hpp"
 #include "gpu_backend/execute/counted_exchange.hpp"
 #include "gpu_backend/execute/device.hpp"
@@ -37,7 +38,7 @@ class Preparation {
   [[nodiscard]] Prepared prepare(const Instruction& in);
 
  private:
-  [[nodiscard]] const Tensor& tensor(int id) const { return program_.tensors[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Tensor& tensor(int id) const { return nth(program_.tensors, id); }
   void prepare_compute(const Instruction& in, const ComputeTask& c, Prepared& out) const;
   Communicator* communicator(int group, StreamId stream);
   Channel* channel(const P2pTask& m, const ExprContext& at);

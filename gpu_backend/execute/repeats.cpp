@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -12,7 +13,7 @@ namespace rehearse {
 namespace {
 
 const Tensor& tensor_of(const RankPlan& plan, int slot) {
-  return plan.program().tensors[static_cast<std::size_t>(plan.slots()[static_cast<std::size_t>(slot)].tensor)];
+  return nth(plan.program().tensors, nth(plan.slots(), slot).tensor);
 }
 bool is_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
 

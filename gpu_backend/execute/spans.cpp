@@ -1,5 +1,6 @@
 #include "gpu_backend/execute/spans.hpp"
 
+#include "core/base/index.hpp"
 #include "core/price/cost_model.hpp"
 #include "core/program/body.hpp"
 
@@ -10,7 +11,7 @@ namespace {
 void describe_communication(Span& span, const RankPlan& plan, const Instruction& in) {
   const Program& p = plan.program();
   if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
-    const GroupSpec& group = p.groups[static_cast<std::size_t>(c->group)];
+    const GroupSpec& group = nth(p.groups, c->group);
     span.kind = SpanKind::collective;
     span.group = group.name;
     span.collective = name_of(c->op);
@@ -22,7 +23,7 @@ void describe_communication(Span& span, const RankPlan& plan, const Instruction&
     span.group = "pp";
     span.collective = sends ? "send" : "recv";
     span.group_size = 2;
-    span.bytes = Bytes{p.local_bytes(p.tensors[static_cast<std::size_t>(in.operands.at(0).tensor)], in.at)};
+    span.bytes = Bytes{p.local_bytes(nth(p.tensors, in.operands.at(0).tensor), in.at)};
   }
   span.category = category_of_stream(p, in.task->stream);
 }

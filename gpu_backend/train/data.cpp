@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/execute/random.hpp"
 
 namespace rehearse {
@@ -28,7 +29,7 @@ class SyntheticTokens final : public DataSource {
     for (std::int64_t i = 0; i <= length; ++i) {
       const auto at = static_cast<std::uint64_t>(2 * i + 1);
       if (i > 0) last = key.bits(at) % 4 != 0 ? (5 * last + 7) % vocabulary_ : key.bits(at + 1) % vocabulary_;
-      out[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(last);
+      nth(out, i) = static_cast<std::int64_t>(last);
     }
   }
   [[nodiscard]] std::string describe() const override { return "synthetic tokens"; }
@@ -55,7 +56,7 @@ class SyntheticImages final : public DataSource {
   }
   void image(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const override {
     out.resize(static_cast<std::size_t>(n));
-    for (std::int64_t i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = value(step, sample, i);
+    for (std::int64_t i = 0; i < n; ++i) nth(out, i) = value(step, sample, i);
   }
   /// Brightness in as many steps as there are classes; two where there is one, and its absence.
   std::int64_t pixel_label(std::int64_t step, std::int64_t sample, std::int64_t pixel) const override {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/execute/random.hpp"
 
 namespace rehearse {
@@ -54,7 +55,7 @@ void each_element(const Held& held, const F& f) {
     std::int64_t rest = held.flat.first + static_cast<std::int64_t>(i), element = 0, stride = 1;
     bool padding = false;
     for (std::size_t d = index.size(); d-- > 0;) {
-      const std::int64_t g = index[d][static_cast<std::size_t>(rest % held.extents[d])];
+      const std::int64_t g = nth(index[d], rest % held.extents[d]);
       padding |= g < 0;
       element += g * stride;
       stride *= held.shape[d];

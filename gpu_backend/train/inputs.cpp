@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/train/initial.hpp"
 
 namespace rehearse {
@@ -27,7 +28,7 @@ std::vector<std::byte> token_values(const DataSource& data, SampleField field, c
   for (std::int64_t b = 0; b < out.extent(0); ++b) {
     data.tokens(step, first_sample + out.held->global_index(0, b), length, tokens);
     for (std::int64_t s = 0; s < out.extent(1); ++s)
-      values.push_back(tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)]);
+      values.push_back(nth(tokens, out.held->global_index(1, s) + shift));
   }
   return bytes_of(values);
 }
@@ -69,7 +70,7 @@ std::vector<std::byte> image_values(const Program& program, const DataSource& da
     else if (sample != loaded)
       data.image(step, sample, per_sample, numbers);
     loaded = sample;
-    values.push_back(own(*out.held, i) ? numbers[static_cast<std::size_t>(element)] : 0);
+    values.push_back(own(*out.held, i) ? nth(numbers, element) : 0);
   }
   return out.type == ElementType::int64 ? bytes_of(classes) : encoded(values, out.type);
 }

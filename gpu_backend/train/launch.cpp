@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/net/rendezvous.hpp"
 
 namespace rehearse {
@@ -111,7 +112,7 @@ class Watcher {
       }
       const auto at = std::find(processes_.begin(), processes_.end(), who);
       if (at == processes_.end()) continue;
-      running_[static_cast<std::size_t>(at - processes_.begin())] = false;
+      nth(running_, at - processes_.begin()) = false;
       --left;
       note(static_cast<int>(at - processes_.begin()), status, server);
     }

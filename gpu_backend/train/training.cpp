@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "core/program/serialise.hpp"
 #include "gpu_backend/execute/spans.hpp"
 #include "gpu_backend/train/checkpoint.hpp"
@@ -39,7 +40,7 @@ std::vector<Span> gather_spans(const Program& program, Transport& transport, con
 }
 
 double at_share(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(std::lround(share * static_cast<double>(sorted.size() - 1)))];
+  return nth(sorted, std::lround(share * static_cast<double>(sorted.size() - 1)));
 }
 
 }  // namespace

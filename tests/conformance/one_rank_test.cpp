@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
@@ -23,9 +24,9 @@ Sums sums_of(const Testbed& bed, const Program& p) {
   Sums out;
   std::map<std::int32_t, double> bodies;
   for (const Entry& e : p.roles.at(0).step) {
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p.bodies, e.body);
     double kernels = 0, copies = 0;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const PricedTask task = bed.cost.price(p, body.graph[v], body, 0, context_of(p, 0, e));
       if (std::holds_alternative<ComputeTask>(body.graph[v].kind)) {
         out.kernels[task.category] += task.time.value();

@@ -3,6 +3,7 @@
 // DualPipe (DeepSeek-V3 2024), p-1 without a pipeline: schedules lowered and played, with equal stages and passes so
 // long that messages are nothing beside them.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/schedule/schedule.hpp"
 #include "tests/support/catch.hpp"
@@ -26,9 +27,8 @@ void copy_only(Program& p, Body& body, std::int64_t bytes) {
   const auto formal = static_cast<int>(body.formals.size());
   body.formals.push_back({"work", static_cast<int>(p.tensors.size()) - 1, false});
   body.graph.clear();
-  boost::add_vertex(
-      Task{.name = "copy", .kind = ComputeTask{}, .operands = {{formal, Access::read}, {formal, Access::write}}},
-      body.graph);
+  body.graph.add(
+      Task{.name = "copy", .kind = ComputeTask{}, .operands = {{formal, Access::read}, {formal, Access::write}}});
 }
 
 /// One layer per chunk; layers copy, the backward pass twice as much, each of its halves as much; nothing else
@@ -41,8 +41,8 @@ Program equal_stages(const std::string& schedule, const PipelineShape& shape) {
   job.microbatches = shape.microbatches;
   Program p = job.lower();
   for (const MessageEdge& edge : p.edges) {
-    p.tensors[static_cast<std::size_t>(edge.tensor)].shape = {ExprPool::kOne};
-    p.tensors[static_cast<std::size_t>(edge.tensor)].dtype = DType::uint8;
+    nth(p.tensors, edge.tensor).shape = {ExprPool::kOne};
+    nth(p.tensors, edge.tensor).dtype = DType::uint8;
   }
   std::vector<bool> kept;
   for (Body& body : p.bodies) {
@@ -54,7 +54,7 @@ Program equal_stages(const std::string& schedule, const PipelineShape& shape) {
   }
   for (Role& role : p.roles)
     for (Entry& e : role.step)
-      if (!kept[static_cast<std::size_t>(e.body)]) e.predicate = ExprPool::kZero;
+      if (!nth(kept, e.body)) e.predicate = ExprPool::kZero;
   for (int& device : p.device_of_rank) device *= 8;
   return p;
 }
@@ -66,7 +66,7 @@ double duration(const Testbed& bed, const Program& p, const std::string& body) {
 }
 
 double message_time(const Testbed& bed, const Program& p) {
-  const double bytes = p.local_bytes(p.tensors[static_cast<std::size_t>(p.edges[0].tensor)], p.mesh.context(0));
+  const double bytes = p.local_bytes(nth(p.tensors, p.edges[0].tensor), p.mesh.context(0));
   return bed.cost.collectives().send(Bytes{bytes}, p.device_of_rank[0], p.device_of_rank[1]).time.value();
 }
 

@@ -1,5 +1,6 @@
 // Programs that cannot end and results that break physics are named.
 
+#include "core/base/index.hpp"
 #include "core/play/clocks/event_queue.hpp"
 #include "tests/conformance/scenes.hpp"
 #include "tests/support/catch.hpp"
@@ -38,8 +39,7 @@ class WirelessClock final : public PlayClock {
   }
   void start(BundleId bundle, Token token) override {
     for (const Flow& flow : bundles_[bundle])
-      for (const LinkId l : cluster_.route(flow.src, flow.dst).links)
-        bytes_[static_cast<std::size_t>(l)] += 1e6 * flow.bytes.value();
+      for (const LinkId l : cluster_.route(flow.src, flow.dst).links) nth(bytes_, l) += 1e6 * flow.bytes.value();
     events_.push({now_, events_.next_sequence(), token, true});
   }
   void run(Handler& handler) override {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 #include "tests/support/catch.hpp"
@@ -33,7 +34,7 @@ std::vector<double> sent(const Cluster& cluster, const std::vector<double>& link
     const std::string name = cluster.link(static_cast<LinkId>(l)).name;
     for (DeviceId d = 0; d < cluster.device_count(); ++d)
       if (name.starts_with(fmt::format("node{}/GPU{}>", cluster.node_of(d), cluster.local_index(d))))
-        out[static_cast<std::size_t>(d)] += link_bytes[l];
+        nth(out, d) += link_bytes[l];
   }
   return out;
 }
@@ -50,7 +51,7 @@ double reduced(const Program& p, int rank, CollectiveOp op) {
   double bytes = 0;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c == nullptr || c->op != op || p.groups[static_cast<std::size_t>(c->group)].name != "dp") return;
+    if (c == nullptr || c->op != op || nth(p.groups, c->group).name != "dp") return;
     const double size = collective_bytes(p, body, task, context_of(p, rank, e));
     if (size >= 65536) bytes += size;
   });

@@ -1,6 +1,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "core/base/index.hpp"
 #include "tests/golden/transcript.hpp"
 
 namespace golden {
@@ -28,7 +29,7 @@ class MarkdownParser {
 
  private:
   [[nodiscard]] int count() const { return static_cast<int>(transcript_.lines.size()); }
-  [[nodiscard]] const std::string& line(int index) const { return transcript_.lines[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::string& line(int index) const { return nth(transcript_.lines, index); }
 
   void skip_block() {
     const int opened = at_ + 1;

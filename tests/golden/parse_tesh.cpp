@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "core/base/index.hpp"
 #include "tests/golden/transcript.hpp"
 
 namespace golden {
@@ -29,7 +30,7 @@ class TeshParser {
   }
 
  private:
-  [[nodiscard]] const std::string& line(int index) const { return transcript_.lines[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::string& line(int index) const { return nth(transcript_.lines, index); }
 
   void read_line(std::string_view text) {
     if (text.empty()) return finish_block();

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/share_gpu.hpp"
 #include "gpu_backend/communicate/split_plan.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
@@ -81,7 +82,7 @@ TEST_CASE("out of memory: the table adds up to the predicted peak, and names ran
   const Program program = Job(tiny_gpt()).lower();
   const RoleMemory predicted = peak_memory(program, Bytes{0}, Bytes{0}).at(0);
   CategoryBytes used{};
-  used[static_cast<std::size_t>(MemoryCategory::weights)] = Bytes{12345678.0};
+  nth(used, MemoryCategory::weights) = Bytes{12345678.0};
   const Error e = explained(OutOfMemory("no", Bytes{1 << 20}, Bytes{3.0 * (1 << 20)}, Bytes{4.0 * (1 << 20)}), program,
                             0, used, "layer.forward/attention");
   const std::string text = e.what();
@@ -89,7 +90,7 @@ TEST_CASE("out of memory: the table adds up to the predicted peak, and names ran
   for (const std::string& part :
        {std::string("rank 0"), std::string("'layer.forward/attention'"), to_string_iec(Bytes{1 << 20}),
         to_string_iec(predicted.peak), to_string_iec(Bytes{12345678.0}),
-        to_string_iec(predicted.by_category[static_cast<std::size_t>(MemoryCategory::activations)])})
+        to_string_iec(nth(predicted.by_category, MemoryCategory::activations))})
     CHECK(text.find(part) != std::string::npos);
   CHECK_FALSE(e.hint.empty());
 }

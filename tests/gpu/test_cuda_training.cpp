@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
@@ -145,8 +146,7 @@ TEST_CASE("what communication takes of compute is measured by as many calls on e
     const auto device = device_under_test(Numerics::fp32);
     StagedTransport transport(plain, *device);
     Team team(*device, transport, 2, "beside");
-    taken[static_cast<std::size_t>(plain.rank())] =
-        taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
+    nth(taken, plain.rank()) = taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
   });
   CHECK(taken[0] == taken[1]);  // The team's, on both.
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/liveness.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/cpu/blas.hpp"
@@ -60,7 +61,7 @@ void collect(const TensorView& g, Gradients& into) {
   all.resize(static_cast<std::size_t>(n), std::nan(""));
   const std::vector<std::int64_t> at = g.held->global_elements();
   for (std::size_t i = 0; i < at.size(); ++i)
-    if (at[i] >= 0) all[static_cast<std::size_t>(at[i])] = static_cast<double>(g.as<T>()[i]);
+    if (at[i] >= 0) nth(all, at[i]) = static_cast<double>(g.as<T>()[i]);
 }
 
 /// A choice of experts into the step's.
@@ -125,9 +126,9 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
     for (int s = 0; s < steps; ++s) {
       const StepResult result = executor.step();
       const std::lock_guard lock(mutex);
-      out.losses[static_cast<std::size_t>(s)] = result.loss;
-      out.norms[static_cast<std::size_t>(s)][static_cast<std::size_t>(transport.rank())] = result.gradient_norm;
-      out.last[static_cast<std::size_t>(transport.rank())] = result;
+      nth(out.losses, s) = result.loss;
+      nth(nth(out.norms, s), transport.rank()) = result.gradient_norm;
+      nth(out.last, transport.rank()) = result;
     }
     executor.drain();
   });

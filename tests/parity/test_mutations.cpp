@@ -29,7 +29,7 @@ std::vector<Site> sites(const Program& p) {
       return std::any_of(r.step.begin(), r.step.end(),
                          [b](const Entry& e) { return static_cast<std::size_t>(e.body) == b; });
     });
-    for (std::size_t t = 0; called && t < boost::num_vertices(p.bodies[b].graph); ++t)
+    for (std::size_t t = 0; called && t < p.bodies[b].graph.size(); ++t)
       if (communicates(p.bodies[b].graph[t])) out.push_back({b, t});
   }
   return out;
@@ -40,7 +40,7 @@ std::vector<Site> sites(const Program& p) {
 void leave_out(Program& p, const std::string& body, const Task& task) {
   const auto* message = std::get_if<P2pTask>(&task.kind);
   for (Body& b : p.bodies)
-    for (const auto t : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto t : b.graph.vertices()) {
       const auto* m = std::get_if<P2pTask>(&b.graph[t].kind);
       const bool same = message != nullptr ? m != nullptr && m->edge == message->edge
                                            : b.name == body && b.graph[t].name == task.name;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "tests/parity/jobs.hpp"
@@ -27,17 +28,14 @@ const Outcome& one_rank(Net net) {
 /// The larger of what a collective with counts of its own sends and receives.
 double counted_bytes(const Program& p, int rank, const Body& body, const Task& task, ExprContext at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
-  const GroupSpec& group = p.groups[static_cast<std::size_t>(c.group)];
+  const GroupSpec& group = nth(p.groups, c.group);
   double sent = 0, received = 0;
   for (int peer = 0; peer < p.mesh.group_size(group, rank, p.exprs); ++peer) {
     at.peer = peer;
     sent += static_cast<double>(p.exprs.evaluate(c.count_to_peer, at));
     received += static_cast<double>(p.exprs.evaluate(c.count_from_peer, at));
   }
-  return std::max(sent, received) *
-         size_of(
-             p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(task.operands[0].formal)].like)]
-                 .dtype);
+  return std::max(sent, received) * size_of(nth(p.tensors, nth(body.formals, task.operands[0].formal).like).dtype);
 }
 
 /// Bytes that a rank's tasks communicate in a step, counted from the Program.
@@ -55,15 +53,14 @@ double communicated(const Program& p, int rank) {
 
 void check_accounts(const Program& p, const Outcome& outcome) {
   for (const RoleMemory& m : peak_memory(at_bounds(p), Bytes{0}, Bytes{0})) {
-    CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak_bytes.value() == Approx(m.peak.value()).epsilon(0));
+    CHECK(nth(outcome.last, m.rank).peak_bytes.value() == Approx(m.peak.value()).epsilon(0));
     for (int c = 0; c < kMemoryCategories; ++c)
-      CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak[static_cast<std::size_t>(c)].value() ==
-            Approx(m.by_category[static_cast<std::size_t>(c)].value()).margin(0.5));
+      CHECK(nth(nth(outcome.last, m.rank).peak, c).value() == Approx(nth(m.by_category, c).value()).margin(0.5));
   }
   // What only the data decides is known by its sum alone: none is sent twice and none is lost.
   if (!p.dynamic_dims.empty()) return;
   for (int r = 0; r < p.mesh.ranks(); ++r)
-    CHECK(outcome.last[static_cast<std::size_t>(r)].communicated.value() == Approx(communicated(p, r)).epsilon(1e-12));
+    CHECK(nth(outcome.last, r).communicated.value() == Approx(communicated(p, r)).epsilon(1e-12));
 }
 
 void check_equal(const Outcome& expected, const Outcome& got, double tolerance) {

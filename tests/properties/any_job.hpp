@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/index.hpp"
 #include "core/schedule/schedule.hpp"
 #include "tests/support/property.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -201,7 +202,7 @@ inline Job any_job() {
   const int chunks = s.pp * s.virtual_stages, layers = job.workload.network.layers();
   if (layers >= chunks && coin() && coin()) {
     s.layers_per_stage.assign(static_cast<std::size_t>(chunks), 1);
-    s.layers_per_stage[static_cast<std::size_t>(*rc::gen::inRange(0, chunks))] += layers - chunks;
+    nth(s.layers_per_stage, *rc::gen::inRange(0, chunks)) += layers - chunks;
   }
   if (s.dp > 1 && job.microbatches > 1 && coin() && coin()) {
     s.batch_per_replica.assign(static_cast<std::size_t>(s.dp), job.microbatches * s.microbatch);

@@ -1,5 +1,6 @@
 // Facts of every Program that lower() gives, over drawn combinations of the registered strategies and schedules.
 
+#include "core/base/index.hpp"
 #include "core/program/flops.hpp"
 #include "tests/properties/any_job.hpp"
 
@@ -42,7 +43,7 @@ TEST_CASE("every lowered Program of two networks is valid, and updates each netw
     std::map<std::pair<std::string, int>, int> updates;
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
       for (const Operand& o : task.operands) {
-        const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+        const Tensor& t = nth(p.tensors, nth(body.formals, o.formal).like);
         if (task.name == "zero_gradients") ++updates[{t.name, e.layer}];
       }
     });
@@ -64,7 +65,7 @@ TEST_CASE("what tiles send their neighbours is what these expect") {
       for_each_task(p, rank, [&](const Entry& e, const Body&, const Task& task) {
         const auto* c = std::get_if<CollectiveTask>(&task.kind);
         if (c == nullptr || c->op != CollectiveOp::halo_exchange) return;
-        const std::vector<int> members = p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
+        const std::vector<int> members = p.mesh.members(nth(p.groups, c->group), rank, p.exprs);
         ExprContext at = context_of(p, rank, e);
         for (std::size_t i = 0; i < members.size(); ++i) {
           at.peer = static_cast<int>(i);
@@ -114,9 +115,8 @@ TEST_CASE("shards add up to the model on every replica") {
     double elements = 0;
     for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
       const ExprContext at = p.mesh.context(rank);
-      for (const Role::Persistent& held :
-           p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
-        const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+      for (const Role::Persistent& held : nth(p.roles, nth(p.role_of_rank, rank)).persistent) {
+        const Tensor& t = nth(p.tensors, held.tensor);
         // FSDP in mixed precision stores the master copy only.
         const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled &&
                             job.strategy.dp_shard * job.strategy.cp > 1 && t.name.find(".master") != std::string::npos;
@@ -124,11 +124,11 @@ TEST_CASE("shards add up to the model on every replica") {
         // Experts' copies lie along edp, unless that slices them.
         const bool copied = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas &&
                             std::holds_alternative<Replicate>(layout_on(t.layout, Axis::edp));
-        double copies = copied ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
+        double copies = copied ? nth(at.extent, Axis::edp) : 1;
         for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp}) {
           const bool kept = axis == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas;
           if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis)))
-            copies *= at.extent[static_cast<std::size_t>(axis)];
+            copies *= nth(at.extent, axis);
         }
         elements += static_cast<double>(p.local_elements(t, at)) / copies;
       }

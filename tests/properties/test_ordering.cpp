@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/properties/any_job.hpp"
 
@@ -44,8 +45,8 @@ class Ordering {
 
  private:
   void entry(const Entry& e, int index) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    const BindingSet& set = p_.binding_sets[static_cast<std::size_t>(e.bindings)];
+    const Body& body = nth(p_.bodies, e.body);
+    const BindingSet& set = nth(p_.binding_sets, e.bindings);
     std::vector<const Binding*> binding(body.formals.size(), nullptr);
     std::size_t next = 0;
     for (std::size_t f = 0; f < body.formals.size(); ++f)
@@ -54,19 +55,18 @@ class Ordering {
       if (binding[f] != nullptr && binding[f]->allocate) forget(storage(body, binding, f, e, index));
     Clock start(p_.streams.size(), 0);
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       const auto& done = wait.steps_back > 0 ? earlier_ : events_;
       if (const auto at = done.find(wait.event); at != done.end()) join(start, at->second);
     }
-    std::vector<Clock> finished(boost::num_vertices(body.graph));
+    std::vector<Clock> finished(body.graph.size());
     Clock all(p_.streams.size(), 0);
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const Task& task = body.graph[v];
       const auto s = static_cast<std::size_t>(task.stream);
       Clock clock = now_[s];
       join(clock, start);
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-        join(clock, finished[boost::source(in, body.graph)]);
+      for (const std::size_t before : body.graph.before(v)) join(clock, finished[before]);
       const int number = ++issued_[s];
       for (const Operand& o : task.operands)
         touch(storage(body, binding, static_cast<std::size_t>(o.formal), e, index), o.access, clock,
@@ -87,14 +87,14 @@ class Ordering {
                   int index) const {
     InstanceRef at = binding[f] != nullptr ? binding[f]->instance : InstanceRef{};
     int id = binding[f] != nullptr ? binding[f]->tensor : body.formals[f].like, piece = kWhole;
-    while (p_.tensors[static_cast<std::size_t>(id)].alias_of >= 0) {
-      const Tensor& view = p_.tensors[static_cast<std::size_t>(id)];
+    while (nth(p_.tensors, id).alias_of >= 0) {
+      const Tensor& view = nth(p_.tensors, id);
       at.layer_delta += view.alias_instance.layer_delta;
       at.microbatch_delta += view.alias_instance.microbatch_delta;
       if (view.alias_dim >= 0) piece = static_cast<int>(view.alias_offset.index);
       id = view.alias_of;
     }
-    const Tensor& t = p_.tensors[static_cast<std::size_t>(id)];
+    const Tensor& t = nth(p_.tensors, id);
     if (t.lifetime == Lifetime::scratch) return {id, steps_, 0, index, piece};
     return {id, t.per_layer ? e.layer + at.layer_delta : -1, t.per_microbatch ? e.microbatch + at.microbatch_delta : -1,
             -1, piece};
@@ -108,10 +108,9 @@ class Ordering {
   void touch(const Storage& where, Access access, const Clock& clock, const Use& me) {
     const auto ordered = [&](const std::vector<Use>& before, const char* what) {
       for (const Use& b : before)
-        if (b.number != me.number && clock[static_cast<std::size_t>(b.stream)] < b.number && b.stream != me.stream &&
-            race_.empty())
-          race_ = fmt::format("{} of {} by {} is not ordered after {}", what,
-                              p_.tensors[static_cast<std::size_t>(std::get<0>(where))].name, me.task, b.task);
+        if (b.number != me.number && nth(clock, b.stream) < b.number && b.stream != me.stream && race_.empty())
+          race_ = fmt::format("{} of {} by {} is not ordered after {}", what, nth(p_.tensors, std::get<0>(where)).name,
+                              me.task, b.task);
     };
     Storage first = where;
     std::get<4>(first) = kWhole;

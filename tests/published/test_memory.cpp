@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -67,8 +68,8 @@ double saved_by_layers(const Program& p) {
   double live = 0, most = 0;
   for (const Entry& e : p.roles.front().step) {
     for (const bool freeing : {false, true}) {
-      for (const Binding& b : p.binding_sets[static_cast<std::size_t>(e.bindings)]) {
-        const Tensor& t = p.tensors[static_cast<std::size_t>(b.tensor)];
+      for (const Binding& b : nth(p.binding_sets, e.bindings)) {
+        const Tensor& t = nth(p.tensors, b.tensor);
         if (t.lifetime != Lifetime::saved || layers.count(e.layer + b.instance.layer_delta) == 0) continue;
         if (b.allocate && !freeing) live += p.local_bytes(t, at);
         if (b.release && freeing) live -= p.local_bytes(t, at);
@@ -84,7 +85,7 @@ double persistent_of_layers(const Program& p) {
   const std::set<int> layers = layers_of(p, 0);
   double bytes = 0;
   for (const Role::Persistent& held : p.roles.front().persistent) {
-    const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+    const Tensor& t = nth(p.tensors, held.tensor);
     if (t.alias_of < 0 && layers.count(held.layer) != 0) bytes += p.local_bytes(t, p.mesh.context(0));
   }
   return bytes;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/report/html/course_data.hpp"
 #include "tests/support/catch.hpp"
@@ -24,7 +25,7 @@ Trace one_second_each(const Program& program, int rank) {
   double now = 0;
   for (const MemoryPoint& p : memory_course(program, rank, Bytes{0}, Bytes{0})) {
     if (p.stream != 0) continue;
-    const Body& body = program.bodies[static_cast<std::size_t>(p.body)];
+    const Body& body = nth(program.bodies, p.body);
     Span s;
     s.rank = rank;
     s.name = body.name;
@@ -55,8 +56,7 @@ TEST_CASE("a course ends where it began but for what a step keeps", "[memory]") 
   const auto weights = static_cast<std::size_t>(MemoryCategory::weights);
   const std::vector<MemoryPoint> course = memory_course(program, 0, Bytes{0}, Bytes{0});
   CHECK(course.front().by_category[weights] == course.back().by_category[weights]);
-  CHECK(course.back().by_category[static_cast<std::size_t>(MemoryCategory::activations)] <
-        course.front().by_category[weights]);
+  CHECK(nth(course.back().by_category, MemoryCategory::activations) < course.front().by_category[weights]);
 }
 
 TEST_CASE("thinned, a course keeps its peak and its order in time", "[memory]") {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/report/html/topology_data.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
@@ -33,14 +34,14 @@ TEST_CASE("a link at half its rate is half used, and the picture shows its node"
   const Cluster cluster = testing::machines_on(4, testing::shipped_network("selene"));
   LinkUse use{std::vector<double>(static_cast<std::size_t>(cluster.link_count()), 0.0), Seconds{10}, Seconds{5}};
   const LinkId link = cluster.route(cluster.first_device(2), cluster.first_device(2) + 1).links.front();
-  use.bytes[static_cast<std::size_t>(link)] = 0.5 * cluster.link_rate(link).value() * 10;
+  nth(use.bytes, link) = 0.5 * cluster.link_rate(link).value() * 10;
   const json picture = json::parse(topology_json(cluster, use));
   CHECK(picture["of"].get<std::string>().starts_with("node 2 of 4"));
   const json& c = find(picture["classes"], "NVSwitch – GPU");
   CHECK(c["most_used"].get<double>() == Approx(0.5));
   CHECK(c["mean_used"].get<double>() == Approx(0.5 / c["links"].get<int>()));
   // Per step: two were played.
-  CHECK(c["bytes"].get<double>() == Approx(0.5 * use.bytes[static_cast<std::size_t>(link)]));
+  CHECK(c["bytes"].get<double>() == Approx(0.5 * nth(use.bytes, link)));
   double most = 0;
   for (const json& l : picture["links"]) most = std::max(most, l["used"].get<double>());
   CHECK(most == Approx(0.5));

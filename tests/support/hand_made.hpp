@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
@@ -73,8 +74,8 @@ class HandMade {
         task.operands.push_back({static_cast<int>(made.formals.size()), use.access});
         made.formals.push_back({"formal", use.tensor, false});
       }
-      const auto v = boost::add_vertex(std::move(task), made.graph);
-      for (const int a : piece.after) boost::add_edge(static_cast<std::size_t>(a), v, made.graph);
+      const auto v = made.graph.add(std::move(task));
+      for (const int a : piece.after) made.graph.add_edge(static_cast<std::size_t>(a), v);
     }
     program.bodies.push_back(std::move(made));
     return static_cast<int>(program.bodies.size()) - 1;
@@ -98,7 +99,7 @@ class HandMade {
 
   /// Appends a call; with `record` its event is returned, else -1.
   EventId call(int rank, int body, const std::vector<Wait>& waits = {}, bool record = false, StreamId stream = 0) {
-    Role& role = program.roles[static_cast<std::size_t>(rank)];
+    Role& role = nth(program.roles, rank);
     Entry e;
     e.body = body;
     e.stream = stream;
@@ -109,7 +110,7 @@ class HandMade {
     role.step.push_back(e);
     return e.record;
   }
-  Entry& last_call(int rank) { return program.roles[static_cast<std::size_t>(rank)].step.back(); }
+  Entry& last_call(int rank) { return nth(program.roles, rank).step.back(); }
 
   Program program;
 };

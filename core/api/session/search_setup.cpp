@@ -7,6 +7,7 @@
 
 #include "core/api/build_info.hpp"
 #include "core/api/session/sample_name.hpp"
+#include "core/base/index.hpp"
 #include "core/config/full_key.hpp"
 #include "core/play/metrics.hpp"
 #include "core/play/words.hpp"
@@ -41,8 +42,8 @@ StepFigures figures_of(const Session& session) {
   StepFigures out;
   out.gpus = session.devices.empty() ? session.cluster.device_count() : static_cast<int>(session.devices.size());
   for (int d = 0; d < out.gpus; ++d)
-    out.peak += session.cluster.gpu(session.devices.empty() ? d : session.devices[static_cast<std::size_t>(d)])
-                    .peak(arithmetic_of(t.precision));
+    out.peak +=
+        session.cluster.gpu(session.devices.empty() ? d : nth(session.devices, d)).peak(arithmetic_of(t.precision));
   out.samples_per_step = static_cast<double>(t.global_batch);
   out.samples = name_of_samples(session.workload.network);
   if (session.workload.network.sequences)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "core/estimate/evaluation.hpp"
 
 namespace rehearse {
@@ -46,7 +47,7 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.mean *= 1.0 / static_cast<double>(run.ranks.size());
   out.mean = without_rounding(out.mean, run.step_time);
   out.slowest_rank = slowest.rank;
-  out.slowest_role = program.roles[static_cast<std::size_t>(slowest.role)].name;
+  out.slowest_role = nth(program.roles, slowest.role).name;
   out.backend = run.backend;
   out.folded = run.folded;
   out.folding = run.folding;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/report/html/gantt_data.hpp"
@@ -53,8 +54,8 @@ Pictures pictures_of(const Network& network) {
   const BlockSpec& last = network.blocks.back();
   // Two networks are shown images of the kind that the discriminator takes; classes mean nothing to it.
   if (network.adversarial()) {
-    const BlockSpec& judge = network.blocks[static_cast<std::size_t>(network.discriminator)];
-    const Shape& image = judge.tensors[static_cast<std::size_t>(judge.input)].shape;
+    const BlockSpec& judge = nth(network.blocks, network.discriminator);
+    const Shape& image = nth(judge.tensors, judge.input).shape;
     for (std::size_t d = 1; d < image.size(); ++d) out.numbers *= image[d].size;
     out.classes = 256;
     return out;
@@ -63,7 +64,7 @@ Pictures pictures_of(const Network& network) {
     if (t.loaded)
       for (std::size_t d = 1; d < t.shape.size(); ++d) out.numbers *= t.shape[d].size;
   for (const OpSpec& op : last.ops) {
-    const Shape& logits = last.tensors[static_cast<std::size_t>(op.inputs[0])].shape;
+    const Shape& logits = nth(last.tensors, op.inputs[0]).shape;
     if (op.kind == OpKind::cross_entropy) out.classes = logits.back().size;
     if (op.kind == OpKind::pixel_loss) out.classes = logits[1].size;
   }
@@ -178,11 +179,10 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["tokens_per_s"] = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0.0;
   out["model_flops_per_s_per_gpu"] =
       s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
-  nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]},
+  nlohmann::ordered_json memory{{"stage", nth(program.role_of_rank, place.rank)},
                                 {"peak_bytes", s.last.peak_bytes.value()}};
   for (int c = 0; c < kMemoryCategories; ++c)
-    memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] =
-        s.last.peak[static_cast<std::size_t>(c)].value();
+    memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] = nth(s.last.peak, c).value();
   if (device.name() == "cuda") {
     const CudaMemory held = cuda_memory(device);
     memory["device_peak_bytes"] = held.peak.value();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/api/session/step_answer.hpp"
+#include "core/base/index.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
@@ -165,7 +166,7 @@ class Comparison {
 
   void add_rank(int rank) {
     const RankPlan plan(priced_, rank);
-    const RankSteps& measured = steps_.ranks[static_cast<std::size_t>(rank)];
+    const RankSteps& measured = nth(steps_.ranks, rank);
     const MeasuredKernels kernels(*session_.profile, session_.cluster.device_count());
     for (std::size_t i = 0; i < plan.step().size(); ++i) {
       const Instruction& in = plan.step()[i];

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/api/data_directory.hpp"
+#include "core/base/index.hpp"
 #include "core/base/near_names.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
@@ -62,8 +63,7 @@ Blocks explain_model(const std::string& name) {
   if (network.adversarial()) {
     std::int64_t generator = 0;
     for (int b = 0; b < network.discriminator; ++b)
-      generator +=
-          network.blocks[static_cast<std::size_t>(b)].parameter_count() * network.repeat[static_cast<std::size_t>(b)];
+      generator += nth(network.blocks, b).parameter_count() * nth(network.repeat, b);
     facts.rows.emplace_back("of which",
                             fmt::format("generator {}, discriminator {}", with_commas(static_cast<double>(generator)),
                                         with_commas(static_cast<double>(network.parameter_count() - generator))));

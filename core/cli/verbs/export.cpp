@@ -6,6 +6,7 @@
 
 #include "core/api/build_info.hpp"
 #include "core/api/session/session.hpp"
+#include "core/base/index.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/export/export.hpp"
@@ -34,8 +35,8 @@ std::string job_name(const std::string& scenario) {
 Bytes host_memory(const MemoryReport& memory) {
   Bytes out;
   for (const StageMemory& stage : memory.stages)
-    out = max(out, stage.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)] +
-                       stage.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::host)]);
+    out = max(out, nth(stage.memory.peak_by_space, MemorySpace::pinned_host) +
+                       nth(stage.memory.peak_by_space, MemorySpace::host));
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "core/api/data_directory.hpp"
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/session.hpp"
+#include "core/base/index.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
@@ -107,7 +108,7 @@ ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, c
   }
   ReliabilityProfile out = joined_reliability(fleet);
   for (int p = 0; p < kParts; ++p)
-    if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.times[static_cast<Part>(p)] = *own;
+    if (const auto& own = nth(plan.reliability.mtbf, p)) out.times[static_cast<Part>(p)] = *own;
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "core/api/data_directory.hpp"
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
@@ -77,7 +78,7 @@ std::vector<DeviceId> some_devices(const Cluster& cluster) {
 std::string name_of(const Cluster& cluster, DeviceId d) {
   const auto& vertices = cluster.machine(cluster.node_of(d)).vertices;
   // GPUs are a machine's first vertices.
-  const std::string& own = vertices[static_cast<std::size_t>(cluster.local_index(d))].name;
+  const std::string& own = nth(vertices, cluster.local_index(d)).name;
   return cluster.node_count() == 1 ? own : fmt::format("node{}/{}", cluster.node_of(d), own);
 }
 

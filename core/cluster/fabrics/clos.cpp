@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 ClosFabric::ClosFabric(FabricSite site, const ClosShape& shape)
@@ -93,7 +95,7 @@ BytesPerSecond ClosFabric::bisection() const {
     const FabricPorts& part = site().parts[part_of_node(node)];
     for (int nic = 0; nic < part.nics; ++nic) {
       int leaf = ends(2 * port_index(node, nic)).second.fabric_switch;
-      (node < node_count() / 2 ? sources : sinks)[static_cast<std::size_t>(leaf)] += part.rate.value();
+      nth((node < node_count() / 2 ? sources : sinks), leaf) += part.rate.value();
     }
   }
   double carried = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 #include "core/collective/nccl/nccl_tuning.hpp"
 
@@ -70,10 +71,10 @@ void parse_lists(std::string_view kind, std::string_view text, const std::vector
 Filter Filter::parse(std::string_view algorithms, std::string_view protocols) {
   Filter out;
   parse_lists("collective algorithm", algorithms, names<Algorithm, kAlgorithms>(),
-              [&](CollectiveOp op, std::uint8_t mask) { out.algorithms_[static_cast<std::size_t>(op)] = mask; });
+              [&](CollectiveOp op, std::uint8_t mask) { nth(out.algorithms_, op) = mask; });
   parse_lists("collective protocol", protocols, names<Protocol, kProtocols>(), [&](CollectiveOp op, std::uint8_t mask) {
-    out.protocols_[static_cast<std::size_t>(op)] = mask;
-    out.protocol_named_[static_cast<std::size_t>(op)] = true;
+    nth(out.protocols_, op) = mask;
+    nth(out.protocol_named_, op) = true;
   });
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/collective/nccl/pcie_tree.hpp"
 
 namespace rehearse::nccl {
@@ -42,7 +43,7 @@ class Assembly {
   int add(NodeKind kind, int vertex) {
     const int v = int(out_.nodes.size());
     out_.nodes.push_back({kind, vertex < 0 ? 0 : tree_.host[std::size_t(vertex)], 0, 0, {}});
-    out_.by_kind[static_cast<std::size_t>(kind)].push_back(v);
+    nth(out_.by_kind, kind).push_back(v);
     if (vertex >= 0) node_of_[std::size_t(vertex)] = v;
     return v;
   }

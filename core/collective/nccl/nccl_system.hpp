@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/collective/nccl/nccl_tuning.hpp"
 #include "core/hardware/specs.hpp"
 
@@ -46,7 +47,7 @@ struct System {
   bool intel = false, amd = false, power = false;
   bool peer_to_peer = true, gpudirect = true;
 
-  [[nodiscard]] const std::vector<int>& all(NodeKind k) const { return by_kind[static_cast<std::size_t>(k)]; }
+  [[nodiscard]] const std::vector<int>& all(NodeKind k) const { return nth(by_kind, k); }
   [[nodiscard]] int count(NodeKind k) const { return int(all(k).size()); }
   [[nodiscard]] int at(NodeKind k, int i) const { return all(k)[std::size_t(i)]; }
   [[nodiscard]] const SystemNode& node(int v) const { return nodes[std::size_t(v)]; }

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/collective/nccl/recorded_graphs.hpp"
 
 namespace rehearse::nccl {
@@ -24,8 +25,8 @@ MachineSpec renumbered(const MachineSpec& machine, std::mt19937& random) {
   MachineSpec out = machine;
   const std::vector<int> gpus = drawn(machine.gpus, random), nics = drawn(machine.nics, random);
   for (auto& v : out.vertices) {
-    if (v.kind == NumberingsKind::gpu) v.index = gpus[static_cast<std::size_t>(v.index)];
-    if (v.kind == NumberingsKind::nic) v.index = nics[static_cast<std::size_t>(v.index)];
+    if (v.kind == NumberingsKind::gpu) v.index = nth(gpus, v.index);
+    if (v.kind == NumberingsKind::nic) v.index = nth(nics, v.index);
   }
   return out;
 }
@@ -43,7 +44,7 @@ std::array<double, 3> worth(const NodeSearch& found, bool leaves_node) {
 bool all_on_nvswitch(const MachineSpec& m, std::span<const int> gpus) {
   const auto joined = [&](int gpu) {
     return std::any_of(m.links.begin(), m.links.end(), [&](const auto& l) {
-      const auto &a = m.vertices[static_cast<std::size_t>(l.a)], &b = m.vertices[static_cast<std::size_t>(l.b)];
+      const auto &a = nth(m.vertices, l.a), &b = nth(m.vertices, l.b);
       return (a.kind == NumberingsKind::nvswitch && b.kind == NumberingsKind::gpu && b.index == gpu) ||
              (b.kind == NumberingsKind::nvswitch && a.kind == NumberingsKind::gpu && a.index == gpu);
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -58,7 +59,7 @@ class PassWalk {
 
 double ChunkPass::offset(int blocks) const {
   const int before = static_cast<int>(head.size()) - 1;
-  if (blocks <= before) return head[static_cast<std::size_t>(blocks)];
+  if (blocks <= before) return nth(head, blocks);
   if (blocks <= before + layers) return head.back() + (blocks - before) * layer_seconds;
   return head.back() + layers * layer_seconds +
          rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
@@ -79,14 +80,14 @@ namespace {
 
 bool carries_activations(const Program& program, const Body& body, const PassPart& part) {
   if (part.task < 0) return false;
-  const auto* message = std::get_if<P2pTask>(&body.graph[static_cast<std::size_t>(part.task)].kind);
-  return message != nullptr && program.edges[static_cast<std::size_t>(message->edge)].kind == MessageKind::activations;
+  const auto* message = std::get_if<P2pTask>(&nth(body.graph, part.task).kind);
+  return message != nullptr && nth(program.edges, message->edge).kind == MessageKind::activations;
 }
 
 }  // namespace
 
 void QuickBlocks::read(const Program& program, const Entry& e, int role, EstimatePrices& prices) {
-  const Body& body = program.bodies[static_cast<std::size_t>(e.body)];
+  const Body& body = nth(program.bodies, e.body);
   const PassPart part = part_of(body);
   if (part.kind == PassPart::Kind::call) return;
   ExprContext at = prices.context(role);
@@ -94,14 +95,14 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   at.microbatches = program.microbatches;
   at.layer = e.layer;
   at.chunk = e.chunk;
-  const BodyCurve curve = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]);
+  const BodyCurve curve = body_curve(program, at, body, nth(program.binding_sets, e.bindings));
   if (!curve.later.empty()) complete_ = false;
   const bool forward =
       part.kind == PassPart::Kind::pass ? body.phase == Phase::forward : carries_activations(program, body, part);
   BlockMessage& message = messages_[forward ? 0 : 1];
   if (part.kind == PassPart::Kind::receive) {
     message.receive = curve;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
         message.unpack = prices.collective(e.body, static_cast<int>(v), role);
     return;
@@ -109,16 +110,15 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   if (part.kind == PassPart::Kind::send) {
     message.send = curve;
     message.bytes = Bytes{0};
-    for (const Operand& o : body.graph[static_cast<std::size_t>(part.task)].operands)
-      message.bytes += Bytes{program.local_bytes(
-          program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at)};
+    for (const Operand& o : nth(body.graph, part.task).operands)
+      message.bytes += Bytes{program.local_bytes(nth(program.tensors, nth(body.formals, o.formal).like), at)};
     message.prepare = {};
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (std::holds_alternative<ComputeTask>(body.graph[v].kind))
         message.prepare.append(prices.task(e.body, static_cast<int>(v), role));
     return;
   }
-  Block& block = blocks_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(e.layer)])];
+  Block& block = nth(blocks_, nth(block_at_, e.layer));
   if (part.kind == PassPart::Kind::input) {
     block.input_seconds = prices.work(e.body, role).seconds;
     block.input_curve = curve;
@@ -137,8 +137,7 @@ std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bo
   const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
   for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
-    if (b == layer_ || (b < layer_ ? first : last))
-      out.emplace_back(&blocks_[static_cast<std::size_t>(b)], b == layer_ ? layers : 1);
+    if (b == layer_ || (b < layer_ ? first : last)) out.emplace_back(&nth(blocks_, b), b == layer_ ? layers : 1);
   if (!forward) std::reverse(out.begin(), out.end());
   return out;
 }
@@ -161,11 +160,11 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
   ChunkPass out;
   const std::size_t d = forward ? 0 : 1;
   out.layers = layers;
-  out.layer_seconds = blocks_[static_cast<std::size_t>(layer_)].work[d].seconds;
+  out.layer_seconds = nth(blocks_, layer_).work[d].seconds;
   bool behind = false;
   for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
     if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
-    const bool layer = block == &blocks_[static_cast<std::size_t>(layer_)];
+    const bool layer = block == &nth(blocks_, layer_);
     for (int i = 0; i < times; ++i) out.work.append(block->work[d]);
     if (!layer)
       (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
@@ -177,21 +176,21 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
 }
 
 LayerPasses QuickBlocks::layer() const {
-  const Block& layer = blocks_[static_cast<std::size_t>(layer_)];
+  const Block& layer = nth(blocks_, layer_);
   Amounts kept = layer.curve[0].at_end;
   subtract(kept, layer.curve[0].beside);
-  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds},
-          Bytes{kept[static_cast<std::size_t>(MemoryCategory::activations)]}, !layer.open[0] && !layer.open[1]};
+  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{nth(kept, MemoryCategory::activations)},
+          !layer.open[0] && !layer.open[1]};
 }
 
 const ChunkPasses& QuickBlocks::chunks(int layers) {
   if (chunks_.size() <= static_cast<std::size_t>(layers)) chunks_.resize(static_cast<std::size_t>(layers) + 1);
-  std::unique_ptr<ChunkPasses>& known = chunks_[static_cast<std::size_t>(layers)];
+  std::unique_ptr<ChunkPasses>& known = nth(chunks_, layers);
   if (known) return *known;
   known = std::make_unique<ChunkPasses>();
   for (int k = 0; k < kChunkKinds; ++k)
     for (const bool forward : {true, false})
-      (*known)[static_cast<std::size_t>(k)][forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
+      nth((*known), k)[forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
   return *known;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/quick_step.hpp"
 #include "core/strategy/lower.hpp"
@@ -127,7 +128,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   QuickEstimate out{e.step_time, e.breakdown, e.slowest_role, {}, {}, {}, false};
   double fullest = -1;
   for (RoleMemory& memory : rule.peaks(program)) {
-    Bytes capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    Bytes capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
       if (program.role_of_rank[r] == memory.role)
         capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).memory);

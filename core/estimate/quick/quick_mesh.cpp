@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/rank_kinds.hpp"
 
@@ -24,10 +25,10 @@ int tail_of(const Program& p, const Role& role, std::vector<std::optional<PassPa
 Amounts persistent(const Program& p, const Role& role, ExprContext at) {
   Amounts out{};
   for (const Role::Persistent& held : role.persistent) {
-    const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+    const Tensor& t = nth(p.tensors, held.tensor);
     if (t.alias_of >= 0 || t.space != MemorySpace::device) continue;
     at.layer = std::max(held.layer, 0);
-    out[static_cast<std::size_t>(t.category)] += p.local_bytes(t, at);
+    nth(out, t.category) += p.local_bytes(t, at);
   }
   return out;
 }
@@ -51,7 +52,7 @@ QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& c
   for (const MeshStage& stage : stages_) {
     tails_.push_back(&stage.tail);
     for (const TailOperation& o : stage.tail.operations)
-      if (o.meeting >= 0) ++sharing_[static_cast<std::size_t>(o.meeting)];
+      if (o.meeting >= 0) ++nth(sharing_, o.meeting);
   }
   const auto all = static_cast<int>(stages_.size());
   meets_ = all == 1 || std::any_of(sharing_.begin(), sharing_.end(), [all](int n) { return n == all; });
@@ -69,7 +70,7 @@ void QuickMesh::find_stages() {
 }
 
 void QuickMesh::read_stage(MeshStage& out) {
-  const Role& role = program_.roles[static_cast<std::size_t>(out.role)];
+  const Role& role = nth(program_.roles, out.role);
   Stage stage;
   stage.role = out.role;
   stage.tail = tail_of(program_, role, parts_);
@@ -77,13 +78,13 @@ void QuickMesh::read_stage(MeshStage& out) {
   std::vector<int> needed_at;
   int forwards = 0, backwards = 0;
   for (int i = 0; i < stage.tail; ++i) {
-    const Entry& e = role.step[static_cast<std::size_t>(i)];
-    const Body& body = program_.bodies[static_cast<std::size_t>(e.body)];
-    auto& part = parts_[static_cast<std::size_t>(e.body)];
+    const Entry& e = nth(role.step, i);
+    const Body& body = nth(program_.bodies, e.body);
+    auto& part = nth(parts_, e.body);
     if (!part) part = part_of(body);
     if (part->kind == PassPart::Kind::pass) {
       for (std::int32_t w = 0; w < e.wait_count; ++w)
-        if (const Wait& wait = role.waits[static_cast<std::size_t>(e.first_wait + w)]; wait.steps_back > 0) {
+        if (const Wait& wait = nth(role.waits, e.first_wait + w); wait.steps_back > 0) {
           if (body.phase != Phase::forward) complete_ = false;
           needed.push_back(wait.event);
           needed_at.push_back(forwards);
@@ -105,8 +106,8 @@ void QuickMesh::read_stage(MeshStage& out) {
 
 /// Reductions that begin together are one call.
 void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
-  const Body& body = program_.bodies[static_cast<std::size_t>(e.body)];
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  const Body& body = nth(program_.bodies, e.body);
+  for (const auto v : body.graph.vertices()) {
     if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) continue;
     const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
     if (category_of_stream(program_, body.graph[v].stream) != TimeCategory::exposed_dp) complete_ = false;
@@ -122,7 +123,7 @@ void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
 
 void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule,
                             const Cluster& cluster) {
-  const Role& role = program_.roles[static_cast<std::size_t>(stage.role)];
+  const Role& role = nth(program_.roles, stage.role);
   double most = -1;
   for (const int rank : ranks) {
     ExprContext at = program_.mesh.context(rank);
@@ -133,9 +134,9 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     stage.held = held;
     stage.rank = rank;
   }
-  stage.held[static_cast<std::size_t>(MemoryCategory::workspace)] += rule.workspace.value();
-  stage.held[static_cast<std::size_t>(MemoryCategory::framework)] += rule.framework.value();
-  stage.capacity = cluster.gpu(program_.device_of_rank[static_cast<std::size_t>(stage.rank)]).memory;
+  nth(stage.held, MemoryCategory::workspace) += rule.workspace.value();
+  nth(stage.held, MemoryCategory::framework) += rule.framework.value();
+  stage.capacity = cluster.gpu(nth(program_.device_of_rank, stage.rank)).memory;
   ExprContext at = program_.mesh.context(stage.rank);
   at.tables = &program_.tables;
   std::set<std::pair<int, int>> seen;
@@ -143,8 +144,8 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     const Entry& e = role.step[i];
     if (!seen.emplace(e.body, e.bindings).second) continue;
     at.layer = e.layer;
-    const BodyCurve curve = body_curve(program_, at, program_.bodies[static_cast<std::size_t>(e.body)],
-                                       program_.binding_sets[static_cast<std::size_t>(e.bindings)]);
+    const BodyCurve curve =
+        body_curve(program_, at, nth(program_.bodies, e.body), nth(program_.binding_sets, e.bindings));
     if (!curve.later.empty()) complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;
@@ -162,8 +163,8 @@ const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
     out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p, blocking));
   }
   for (int s = 1; s + 1 < p; ++s)
-    out.even = out.even && equal(out.forward[static_cast<std::size_t>(s)], out.forward[0]) &&
-               equal(out.backward[static_cast<std::size_t>(s)], out.backward[static_cast<std::size_t>(p - 1)]);
+    out.even =
+        out.even && equal(nth(out.forward, s), out.forward[0]) && equal(nth(out.backward, s), nth(out.backward, p - 1));
   return out;
 }
 

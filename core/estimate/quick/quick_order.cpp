@@ -4,6 +4,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -53,7 +55,7 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     out.push_back(v);
   }
   for (const int i : last)
-    if (i >= 0) out[static_cast<std::size_t>(i)].flags |= Visit::kLastBackward;
+    if (i >= 0) nth(out, i).flags |= Visit::kLastBackward;
   return out;
 }
 
@@ -82,12 +84,12 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
       if (next[s] == stages[s].size()) continue;
       const Visit& v = stages[s][next[s]];
-      if (v.in >= 0 && sent[static_cast<std::size_t>(v.in)] == 0) continue;
+      if (v.in >= 0 && nth(sent, v.in) == 0) continue;
       out.visits.push_back(v);
       ++next[s];
     }
     for (std::size_t i = before; i < out.visits.size(); ++i)
-      if (const int message = out.visits[i].out; message >= 0) sent[static_cast<std::size_t>(message)] = 1;
+      if (const int message = out.visits[i].out; message >= 0) nth(sent, message) = 1;
     if (out.visits.size() == before) throw std::logic_error("the schedule waits for itself");
   }
   return out;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -39,12 +41,12 @@ int QuickPipeline::chunk_of(const Visit& v) const {
 
 /// From `stage` to the next or, backward, to the one before; a shorter pipeline has the ends of the full one.
 const Transfer& QuickPipeline::message(int direction, int stage) const {
-  const MeshMessages& messages = *costs_->messages[static_cast<std::size_t>(direction)];
+  const MeshMessages& messages = *nth(costs_->messages, direction);
   const auto& all = direction == 0 ? messages.forward : messages.backward;
   const int full = static_cast<int>(all.size());
   const bool end = direction == 0 ? stage + 1 == stages_ : stage == 0;
   if (stages_ < full && end) stage = direction == 0 ? full - 1 : 0;
-  return all[static_cast<std::size_t>(stage)];
+  return nth(all, stage);
 }
 
 /// Blocking messages, slices to be gathered and copies of input.
@@ -69,10 +71,9 @@ void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLa
   const int all = pass.blocks(),
             extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
   const int base = chunk * costs_->layers + extra;
-  for (const MeshNeed& need : costs_->mesh->stages()[static_cast<std::size_t>(kind)].needs) {
+  for (const MeshNeed& need : nth(costs_->mesh->stages(), kind).needs) {
     if (need.blocks < base || need.blocks >= base + all) continue;
-    const double until = (*before_)[static_cast<std::size_t>(kind)][static_cast<std::size_t>(need.operation)] -
-                         pass.offset(need.blocks - base);
+    const double until = nth(nth((*before_), kind), need.operation) - pass.offset(need.blocks - base);
     idle(lane, until, until - lane.free, lane.exposed_dp);
   }
 }
@@ -87,7 +88,7 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   const int base = later * costs_->layers + extra;
   double done = 0, lost = 0;
   const Interference* load = nullptr;
-  const std::vector<MeshCall>& calls = costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls;
+  const std::vector<MeshCall>& calls = nth(costs_->mesh->stages(), kind_of_stage(v.stage)).calls;
   auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
   for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
     const MeshCall& call = *at;
@@ -117,8 +118,8 @@ void QuickPipeline::set_channels() {
         lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
       last = &t;
       const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
-      Channel& from = channels_[static_cast<std::size_t>(2 * s + d)];
-      Channel& there = channels_[static_cast<std::size_t>(2 * to + d)];
+      Channel& from = nth(channels_, 2 * s + d);
+      Channel& there = nth(channels_, 2 * to + d);
       from.sends = t.seconds;
       from.sends_lost = lost;
       there.needs = t.seconds;
@@ -179,8 +180,7 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
   const int stages = stages_ = shape.stages;
   chunks_ = shape.virtual_stages;
   lanes_.resize(static_cast<std::size_t>(stages));
-  for (int s = 0; s < stages; ++s)
-    lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
+  for (int s = 0; s < stages; ++s) nth(lanes_, s) = nth(lanes, kind_of_stage(s));
   channels_.assign(2 * static_cast<std::size_t>(stages), {});
   if (stages > 1) set_channels();
   if (arrival_.size() < static_cast<std::size_t>(order.messages))
@@ -188,8 +188,7 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
   play_all(order);
   for (int s = 0; s < stages; ++s) {
     const int kind = kind_of_stage(s);
-    if (s <= 1 || s + 1 == stages || kind == s)
-      lanes[static_cast<std::size_t>(kind)] = lanes_[static_cast<std::size_t>(s)];
+    if (s <= 1 || s + 1 == stages || kind == s) nth(lanes, kind) = nth(lanes_, s);
   }
 }
 

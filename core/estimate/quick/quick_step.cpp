@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -193,7 +195,7 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
   const int stage = parts.mesh->stages()[kind].role, v = shape.virtual_stages;
   std::array<int, kChunkKinds> count{};
   if (shape.stages * v == 1) {
-    count[static_cast<std::size_t>(ChunkKind::whole)] = 1;
+    nth(count, ChunkKind::whole) = 1;
   } else {
     const int first = stage == 0 ? 1 : 0, last = stage + 1 == shape.stages ? 1 : 0;
     count = {first, v - first - last, last, 0};
@@ -236,7 +238,7 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
   const FullMoment* fullest = nullptr;
   std::size_t at = 0;
   const auto pass = [&](int kind, int direction) -> const PassMemory& {
-    return chunks[static_cast<std::size_t>(kind)][static_cast<std::size_t>(direction)].memory;
+    return nth(nth(chunks, kind), direction).memory;
   };
   const auto leaving = [&](const FullMoment& m) -> const PassMemory* {
     return m.before < 0 ? nullptr : &pass(m.before / 2, m.before % 2);
@@ -251,7 +253,7 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     }
     for (const FullMoment& m : moments[k]) {
       double alive = held;
-      for (int c = 0; c < kChunkKinds; ++c) alive += m.alive[static_cast<std::size_t>(c)] * pass(c, 0).kept_in_all;
+      for (int c = 0; c < kChunkKinds; ++c) alive += nth(m.alive, c) * pass(c, 0).kept_in_all;
       const PassMemory* gone = leaving(m);
       const PassMemory& p = pass(m.kind, m.direction);
       const double here = alive + std::max(p.until_kernels + (gone != nullptr ? gone->leaving_in_all : 0.0), p.after);
@@ -267,8 +269,7 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     add(total, stage.at_tail_peak);
   } else {
     for (int c = 0; c < kChunkKinds; ++c)
-      for (std::size_t i = 0; i < total.size(); ++i)
-        total[i] += fullest->alive[static_cast<std::size_t>(c)] * pass(c, 0).kept[i];
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += nth(fullest->alive, c) * pass(c, 0).kept[i];
     const PassMemory* gone = leaving(*fullest);
     const PassMemory& p = pass(fullest->kind, fullest->direction);
     const bool early = p.until_kernels + (gone != nullptr ? gone->leaving_in_all : 0.0) > p.after;
@@ -282,7 +283,7 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     out.memory.by_category[i] = Bytes{total[i]};
     out.memory.peak += Bytes{total[i]};
   }
-  out.memory.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] = out.memory.peak;
+  nth(out.memory.peak_by_space, MemorySpace::device) = out.memory.peak;
   out.needed = rule.needed(out.memory);
   out.capacity = stage.capacity;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -19,7 +20,7 @@ class TailCompiler {
         stage_(stage),
         prices_(prices),
         meetings_(meetings),
-        role_(p.roles[static_cast<std::size_t>(stage.role)]),
+        role_(nth(p.roles, stage.role)),
         queues_(p.streams.size()),
         before_(static_cast<std::size_t>(role_.events), Before::none),
         end_of_(static_cast<std::size_t>(role_.events), kUnknown),
@@ -27,15 +28,14 @@ class TailCompiler {
     out_.streams = static_cast<int>(p.streams.size());
     out_.dp = p.stream_along(Axis::dp_shard);
     for (int i = 0; i < stage.tail; ++i) {
-      const Entry& e = role_.step[static_cast<std::size_t>(i)];
-      if (e.record >= 0)
-        before_[static_cast<std::size_t>(e.record)] = e.stream == kCompute ? Before::pass : Before::held;
+      const Entry& e = nth(role_.step, i);
+      if (e.record >= 0) nth(before_, e.record) = e.stream == kCompute ? Before::pass : Before::held;
     }
-    for (const EventId event : calls) before_[static_cast<std::size_t>(event)] = Before::call;
+    for (const EventId event : calls) nth(before_, event) = Before::call;
     for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {
       const Entry& e = role_.step[i];
       if (p.exprs.evaluate(e.predicate, prices.context(stage.role)) == 0) continue;
-      queues_[static_cast<std::size_t>(e.stream)].entries.push_back(&e);
+      nth(queues_, e.stream).entries.push_back(&e);
       ++left_;
     }
   }
@@ -43,7 +43,7 @@ class TailCompiler {
   QuickTail run(const std::vector<EventId>& needed) {
     for (; left_ > 0; --left_) compile(take());
     for (const EventId event : needed) {
-      const int end = end_of_[static_cast<std::size_t>(event)];
+      const int end = nth(end_of_, event);
       if (end < 0) throw std::logic_error("a step waits for an event that the one before does not end with");
       out_.ends.emplace_back(event, end);
     }
@@ -64,7 +64,7 @@ class TailCompiler {
   template <class Visit>
   void for_each_wait(const Entry& e, Visit visit) const {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (wait.steps_back == 0) visit(static_cast<std::size_t>(wait.event));
     }
   }
@@ -99,17 +99,16 @@ class TailCompiler {
     } else {
       compile_tasks(e, first);
     }
-    if (e.record >= 0) end_of_[static_cast<std::size_t>(e.record)] = static_cast<int>(out_.operations.size()) - 1;
+    if (e.record >= 0) nth(end_of_, e.record) = static_cast<int>(out_.operations.size()) - 1;
   }
 
   void compile_tasks(const Entry& e, const TailOperation& first) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p_.bodies, e.body);
     std::vector<int> of_task;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const Task& task = body.graph[v];
       TailOperation o = first;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-        o.after.push_back(of_task[boost::source(in, body.graph)]);
+      for (const std::size_t before : body.graph.before(v)) o.after.push_back(of_task[before]);
       if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) != 0)
         describe(e, static_cast<int>(v), task, o);
       of_task.push_back(push(std::move(o)));
@@ -129,9 +128,7 @@ class TailCompiler {
       o.work.seconds = t.seconds;
       o.load = t.load;
       if (spans_stages(c->group))
-        o.meeting = meetings_
-                        .try_emplace({c->group, calls_[static_cast<std::size_t>(c->group)]++},
-                                     static_cast<int>(meetings_.size()))
+        o.meeting = meetings_.try_emplace({c->group, nth(calls_, c->group)++}, static_cast<int>(meetings_.size()))
                         .first->second;
       return;
     }
@@ -141,11 +138,10 @@ class TailCompiler {
   }
 
   [[nodiscard]] bool spans_stages(int group) const {
-    const GroupSpec& g = p_.groups[static_cast<std::size_t>(group)];
+    const GroupSpec& g = nth(p_.groups, group);
     if (!g.axes.contains(Axis::pp)) return false;
     const auto members = p_.mesh.members(g, prices_.rank_of(stage_.role), p_.exprs);
-    return std::any_of(members.begin(), members.end(),
-                       [&](int m) { return p_.role_of_rank[static_cast<std::size_t>(m)] != stage_.role; });
+    return std::any_of(members.begin(), members.end(), [&](int m) { return nth(p_.role_of_rank, m) != stage_.role; });
   }
 
   int push(TailOperation o) {
@@ -158,12 +154,12 @@ class TailCompiler {
     const std::size_t n = out_.operations.size();
     std::vector<int> users(n, 0), renumbered(n, 0);
     for (const TailOperation& o : out_.operations)
-      for (const int a : o.after) ++users[static_cast<std::size_t>(a)];
-    for (const auto& [event, end] : out_.ends) ++users[static_cast<std::size_t>(end)];
+      for (const int a : o.after) ++nth(users, a);
+    for (const auto& [event, end] : out_.ends) ++nth(users, end);
     std::vector<TailOperation> kept;
     for (std::size_t i = 0; i < n; ++i) {
       TailOperation& o = out_.operations[i];
-      for (int& a : o.after) a = renumbered[static_cast<std::size_t>(a)];
+      for (int& a : o.after) a = nth(renumbered, a);
       std::sort(o.after.begin(), o.after.end());
       o.after.erase(std::unique(o.after.begin(), o.after.end()), o.after.end());
       if (i > 0 && users[i - 1] == 0 && joins(kept.back(), o))
@@ -172,7 +168,7 @@ class TailCompiler {
         kept.push_back(std::move(o));
       renumbered[i] = static_cast<int>(kept.size()) - 1;
     }
-    for (auto& [event, end] : out_.ends) end = renumbered[static_cast<std::size_t>(end)];
+    for (auto& [event, end] : out_.ends) end = nth(renumbered, end);
     out_.operations = std::move(kept);
   }
 
@@ -217,7 +213,7 @@ bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
     if (o.after_pass) at = s.passes_end;
     if (o.after_calls) at = std::max(at, s.calls_end);
     if (o.after_held) at = std::max(at, s.lane.held);
-    for (const int a : o.after) at = std::max(at, s.ends[static_cast<std::size_t>(a)]);
+    for (const int a : o.after) at = std::max(at, nth(s.ends, a));
     double& end = s.ends[s.next];
     if (o.kind == TailOperation::Kind::join) {
       end = at;
@@ -229,16 +225,16 @@ bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
       end = s.lane.free;
       continue;
     }
-    double& stream = s.streams[static_cast<std::size_t>(o.stream)];
+    double& stream = nth(s.streams, o.stream);
     double begin = std::max(at, stream);
-    if (o.meeting >= 0 && sharing[static_cast<std::size_t>(o.meeting)] > 1) {
-      TailMeeting& meeting = meetings[static_cast<std::size_t>(o.meeting)];
+    if (o.meeting >= 0 && nth(sharing, o.meeting) > 1) {
+      TailMeeting& meeting = nth(meetings, o.meeting);
       if (!s.posted) {
         meeting.begin = std::max(meeting.begin, begin);
         ++meeting.arrived;
         s.posted = moved = true;
       }
-      if (meeting.arrived < sharing[static_cast<std::size_t>(o.meeting)]) return moved;
+      if (meeting.arrived < nth(sharing, o.meeting)) return moved;
       s.posted = false;
       begin = meeting.begin;
     }
@@ -268,7 +264,7 @@ void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<in
     TailState& s = states[k];
     s.ends.assign(tails[k]->operations.size(), 0.0);
     s.streams.assign(static_cast<std::size_t>(tails[k]->streams), 0.0);
-    s.streams[static_cast<std::size_t>(tails[k]->dp)] = s.calls_end;
+    nth(s.streams, tails[k]->dp) = s.calls_end;
     s.passes_end = s.lane.free;
     s.next = 0;
     s.posted = false;

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -120,7 +122,7 @@ class Writer {
   }
 
   ordered_json cpu(int index) {
-    const auto& cpu = draft_.cpus[static_cast<std::size_t>(index)];
+    const auto& cpu = nth(draft_.cpus, index);
     ordered_json entry{{"numa", cpu.numa}};
     if (!cpu.cores.empty()) entry["cores"] = cpu.cores;
     add_children(entry, {false, index});

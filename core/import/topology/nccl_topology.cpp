@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/import/topology/nccl_xml.hpp"
 
 namespace rehearse {
@@ -294,7 +295,7 @@ class Reader {
   }
 
   [[nodiscard]] int cpu_of(MachineDraft::Parent p) const {
-    while (p.is_switch) p = draft_.switches[static_cast<std::size_t>(p.index)].parent;
+    while (p.is_switch) p = nth(draft_.switches, p.index).parent;
     return p.index;
   }
 
@@ -315,7 +316,7 @@ class Reader {
     }
     if (switch_links_.empty()) return;
     draft_.nvswitch_links.assign(draft_.gpus.size(), 0);
-    for (const auto& [gpu, count] : switch_links_) draft_.nvswitch_links[static_cast<std::size_t>(gpu)] = count;
+    for (const auto& [gpu, count] : switch_links_) nth(draft_.nvswitch_links, gpu) = count;
     draft_.nvswitch_chips = static_cast<int>(chips_.size());
   }
 

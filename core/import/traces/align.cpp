@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/import/traces/job_trace.hpp"
 
 namespace rehearse {
@@ -72,7 +73,7 @@ class Aligner {
       std::map<std::string, Series> mine;
       for (std::size_t e = 0; e < r.events.size(); ++e) {
         if (r.events[e].call < 0) continue;
-        const CommunicationCall& c = r.calls[static_cast<std::size_t>(r.events[e].call)];
+        const CommunicationCall& c = nth(r.calls, r.events[e].call);
         if (c.op == "send" || c.op == "receive") continue;  // Ends of messages are no collective.
         Series& s =
             mine.try_emplace(c.members.empty() ? "name " + c.group : fmt::format("{}", fmt::join(c.members, " ")),
@@ -85,10 +86,10 @@ class Aligner {
   }
 
   [[nodiscard]] const DeviceEvent& event(int rank, std::int32_t e) const {
-    return job_.ranks[static_cast<std::size_t>(rank)].events[static_cast<std::size_t>(e)];
+    return nth(nth(job_.ranks, rank).events, e);
   }
   [[nodiscard]] const CommunicationCall& call(int rank, std::int32_t e) const {
-    return job_.ranks[static_cast<std::size_t>(rank)].calls[static_cast<std::size_t>(event(rank, e).call)];
+    return nth(nth(job_.ranks, rank).calls, event(rank, e).call);
   }
   [[nodiscard]] bool alike(const Series& a, std::int32_t x, const Series& b, std::int32_t y) const {
     const CommunicationCall &p = call(a.rank_index, x), &q = call(b.rank_index, y);
@@ -97,9 +98,7 @@ class Aligner {
   [[nodiscard]] bool overlap(const Series& a, std::int32_t x, const Series& b, std::int32_t y) const {
     return entry(a.rank_index, x) < end(b.rank_index, y) && entry(b.rank_index, y) < end(a.rank_index, x);
   }
-  [[nodiscard]] Seconds entry(int rank, std::int32_t e) const {
-    return event(rank, e).begin + job_.clock[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] Seconds entry(int rank, std::int32_t e) const { return event(rank, e).begin + nth(job_.clock, rank); }
   [[nodiscard]] Seconds end(int rank, std::int32_t e) const { return entry(rank, e) + event(rank, e).duration; }
 
   std::optional<Pairs> by_sequence(const Series& a, const Series& b) const {
@@ -181,15 +180,15 @@ class Aligner {
   void gather_matches() {
     for (const Link& l : links_) {
       for (const auto& [x, y] : l.pairs) {
-        std::int32_t& known = job_.match_of[static_cast<std::size_t>(l.from)][static_cast<std::size_t>(x)];
+        std::int32_t& known = nth(nth(job_.match_of, l.from), x);
         if (known < 0) {
           known = static_cast<std::int32_t>(job_.matched.size());
           job_.matched.push_back({{{l.from, x}}, entry(l.from, x)});
         }
-        MatchedCall& match = job_.matched[static_cast<std::size_t>(known)];
+        MatchedCall& match = nth(job_.matched, known);
         match.members.push_back({l.to, y});
         match.last_entry = max(match.last_entry, entry(l.to, y));
-        job_.match_of[static_cast<std::size_t>(l.to)][static_cast<std::size_t>(y)] = known;
+        nth(nth(job_.match_of, l.to), y) = known;
       }
     }
   }
@@ -213,16 +212,15 @@ class Aligner {
 
 Seconds JobTrace::transfer(int rank_index, std::int32_t e) const {
   const auto r = static_cast<std::size_t>(rank_index);
-  const DeviceEvent& event = ranks[r].events[static_cast<std::size_t>(e)];
-  const std::int32_t match = match_of[r][static_cast<std::size_t>(e)];
+  const DeviceEvent& event = nth(ranks[r].events, e);
+  const std::int32_t match = nth(match_of[r], e);
   if (match < 0) return event.duration;
-  const Seconds moved = event.end() + clock[r] - matched[static_cast<std::size_t>(match)].last_entry;
+  const Seconds moved = event.end() + clock[r] - nth(matched, match).last_entry;
   return max(Seconds{0}, min(moved, event.duration));
 }
 
 Seconds JobTrace::waiting(int rank_index, std::int32_t event) const {
-  return ranks[static_cast<std::size_t>(rank_index)].events[static_cast<std::size_t>(event)].duration -
-         transfer(rank_index, event);
+  return nth(nth(ranks, rank_index).events, event).duration - transfer(rank_index, event);
 }
 
 JobTrace align(std::vector<RankTrace> ranks) {
@@ -238,7 +236,7 @@ Span span_of(const JobTrace& job, std::size_t rank, std::size_t index, int strea
   Span s;
   s.rank = r.rank;
   s.stream = stream;
-  s.name = r.names[static_cast<std::size_t>(e.name)];
+  s.name = nth(r.names, e.name);
   s.begin = e.begin + job.clock[rank];
   s.end = s.begin + e.duration;
   s.kind = e.cls == OperationClass::memory ? SpanKind::copy : SpanKind::compute;
@@ -248,7 +246,7 @@ Span span_of(const JobTrace& job, std::size_t rank, std::size_t index, int strea
                : e.cls == OperationClass::loss || e.cls == OperationClass::embedding     ? TimeCategory::loss
                                                                                          : TimeCategory::memory_bound;
   if (e.call < 0) return s;
-  const CommunicationCall& c = r.calls[static_cast<std::size_t>(e.call)];
+  const CommunicationCall& c = nth(r.calls, e.call);
   s.kind = c.op == "send" ? SpanKind::send : c.op == "receive" ? SpanKind::receive : SpanKind::collective;
   s.category = TimeCategory::exposed_dp;
   s.bytes = c.bytes;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 
 namespace rehearse {
@@ -303,7 +304,7 @@ class Collector {
       if (n.stream >= 0) begin = max(begin, free[n.stream]);
       const Seconds end = begin + n.duration;
       if (n.stream >= 0) free[n.stream] = end;
-      if (n.event >= 0) out_.events[static_cast<std::size_t>(n.event)].begin = begin;
+      if (n.event >= 0) nth(out_.events, n.event).begin = begin;
       for (const std::size_t to : next[i]) {
         earliest[to] = max(earliest[to], end);
         if (--missing[to] == 0) ready.insert(to);

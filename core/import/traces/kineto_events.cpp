@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/import/traces/call_words.hpp"
 
 namespace rehearse {
@@ -105,8 +106,7 @@ void KinetoEvents::device_event(const KinetoEntry& e) {
   event.begin = Seconds{(e.ts - base_us_) * kKinetoEventsMicro};
   event.duration = Seconds{e.dur * kKinetoEventsMicro};
   event.name = intern(e.name);
-  event.cls =
-      kind_of(e.category) == Kind::memory ? OperationClass::memory : classes_[static_cast<std::size_t>(event.name)];
+  event.cls = kind_of(e.category) == Kind::memory ? OperationClass::memory : nth(classes_, event.name);
   if (const auto said = class_named(e.cls);
       said && *said != OperationClass::communication && event.cls != OperationClass::communication)
     event.cls = *said;
@@ -172,7 +172,7 @@ RankTrace KinetoEvents::trace_of(Process&& process) {
                    [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
   for (DeviceEvent& e : out.events) {
     if (e.call < 0) continue;
-    out.calls.push_back(std::move(process.calls[static_cast<std::size_t>(e.call)]));
+    out.calls.push_back(std::move(nth(process.calls, e.call)));
     e.call = static_cast<std::int32_t>(out.calls.size()) - 1;
   }
   out.steps = steps_;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -52,7 +53,7 @@ Intervals intervals_of(const MeasuredWorkload& w) {
   else
     throw Error(ErrorKind::usage, "the traced job has one replica", "data_parallel",
                 "trace two or more, so that the calls between them are known");
-  const int inner = replicas->size / out.extent[static_cast<std::size_t>(out.grown)];
+  const int inner = replicas->size / nth(out.extent, out.grown);
   if (w.data_parallel % inner != 0)
     throw Error(ErrorKind::usage,
                 fmt::format("data_parallel({}) is no multiple of {}, the part of it that lies inside other groups",
@@ -162,8 +163,8 @@ class Maker {
   [[nodiscard]] bool priced(const MeasuredOperation& o) const {
     static const std::set<std::string> kOps{"all_reduce", "all_gather", "reduce_scatter",
                                             "broadcast",  "reduce",     "all_to_all"};
-    return !w_.calls_measured && o.sized && o.bytes > Bytes{0} && o.group >= 0 &&
-           w_.groups[static_cast<std::size_t>(o.group)].size > 1 && kOps.contains(o.call);
+    return !w_.calls_measured && o.sized && o.bytes > Bytes{0} && o.group >= 0 && nth(w_.groups, o.group).size > 1 &&
+           kOps.contains(o.call);
   }
 
   /// Whether all members of each group make the same calls on it.
@@ -178,7 +179,7 @@ class Maker {
         const int first = p.mesh.members(p.groups[g], r, p.exprs).front();
         const auto of = [&](int rank) -> const std::vector<std::string>& {
           static const std::vector<std::string> kNone;
-          const auto& all = calls[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
+          const auto& all = nth(calls, nth(p.role_of_rank, rank));
           const auto at = all.find(static_cast<int>(g));
           return at == all.end() ? kNone : at->second;
         };
@@ -193,7 +194,7 @@ class Maker {
                                    [&](const MeasuredOperation& o) { return o.stream == index && !o.call.empty(); });
     bool replicas = false;
     for (const MeasuredOperation& o : rank.operations)
-      replicas |= o.stream == index && o.group >= 0 && w_.groups[static_cast<std::size_t>(o.group)].data_parallel;
+      replicas |= o.stream == index && o.group >= 0 && nth(w_.groups, o.group).data_parallel;
     // Ranks' streams are matched by place, and by what they do: the first computes.
     Stream made{"compute"};
     if (index > 0 && calls)
@@ -228,7 +229,7 @@ class Maker {
     task.kind = ComputeTask{};
     task.stream = stream;
     (*times_)[task.name] = {time, category};
-    boost::add_vertex(std::move(task), body.graph);
+    body.graph.add(std::move(task));
   }
 
   void operand(Body& body, Task& task, double bytes, Access access) {
@@ -243,7 +244,7 @@ class Maker {
     CollectiveTask kind;
     kind.op = parse_collective_op(o.call);
     kind.group = o.group;
-    const double bytes = o.bytes.value(), part = bytes / w_.groups[static_cast<std::size_t>(o.group)].size;
+    const double bytes = o.bytes.value(), part = bytes / nth(w_.groups, o.group).size;
     if (kind.op == CollectiveOp::broadcast || kind.op == CollectiveOp::reduce) kind.root = 0;
     if (kind.op == CollectiveOp::all_gather)
       operand(body, task, part, Access::read), operand(body, task, bytes, Access::write);
@@ -254,7 +255,7 @@ class Maker {
     else
       operand(body, task, bytes, Access::update);
     task.kind = kind;
-    boost::add_vertex(std::move(task), body.graph);
+    body.graph.add(std::move(task));
   }
 
   void make_role(const MeasuredRank& rank) {
@@ -275,7 +276,7 @@ class Maker {
     std::map<int, EventId> event_of;
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
       const MeasuredOperation& o = rank.operations[i];
-      const StreamId where = streams[static_cast<std::size_t>(o.stream)];
+      const StreamId where = nth(streams, o.stream);
       Body body;
       body.name = o.call.empty() ? "kernels" : o.call;
       const std::string name = fmt::format("{}, operation {}", role.name, i);
@@ -288,9 +289,9 @@ class Maker {
       else if (!o.call.empty())
         timed(body, name + ", " + o.call, where, o.measured,
               o.call == "send" || o.call == "receive" ? TimeCategory::exposed_pp : TimeCategory::exposed_dp);
-      if (boost::num_vertices(body.graph) == 0 && !awaited.contains(static_cast<int>(i)) && o.after.empty()) continue;
+      if (body.graph.size() == 0 && !awaited.contains(static_cast<int>(i)) && o.after.empty()) continue;
       // Something has to carry the events.
-      if (boost::num_vertices(body.graph) == 0) timed(body, name, where, Seconds{1e-12}, TimeCategory::launch);
+      if (body.graph.size() == 0) timed(body, name, where, Seconds{1e-12}, TimeCategory::launch);
       Entry e;
       e.body = static_cast<std::int32_t>(p.bodies.size());
       e.stream = where;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 
@@ -115,7 +116,7 @@ class Runs {
 
   /// The operation that ended then, as one that ends there.
   int operation_of(const Ended& ended) {
-    Lane& lane = lanes_[static_cast<std::size_t>(ended.lane)];
+    Lane& lane = nth(lanes_, ended.lane);
     if (!ended.before) {
       lane.open = false;
       return lane.last;
@@ -125,8 +126,8 @@ class Runs {
   }
 
   void split(int index) {
-    Lane& lane = lanes_[static_cast<std::size_t>(index)];
-    MeasuredOperation& run = out_.operations[static_cast<std::size_t>(lane.last)];
+    Lane& lane = nth(lanes_, index);
+    MeasuredOperation& run = nth(out_.operations, lane.last);
     run.work[lane.tail] -= lane.tail_time;
     if (lane.tail_gap > Seconds{0}) run.work[TimeCategory::launch] -= lane.tail_gap;
     MeasuredOperation op;
@@ -140,13 +141,13 @@ class Runs {
   MeasuredOperation& push(int lane, Seconds begin, const Ended& waits_for) {
     MeasuredOperation op;
     op.stream = lane;
-    Seconds ready = lanes_[static_cast<std::size_t>(lane)].end;
+    Seconds ready = nth(lanes_, lane).end;
     if (waits_for.lane >= 0) {
       op.after.push_back(operation_of(waits_for));
       ready = max(ready, waits_for.at);
     }
     op.delay = max(Seconds{0}, begin - ready);
-    Lane& mine = lanes_[static_cast<std::size_t>(lane)];
+    Lane& mine = nth(lanes_, lane);
     mine.before = mine.last;
     mine.before_end = mine.end;
     mine.last = static_cast<int>(out_.operations.size());
@@ -155,22 +156,22 @@ class Runs {
   }
 
   void call(std::int32_t index, const std::map<std::int32_t, int>& group_of_call) {
-    const DeviceEvent& e = rank_.events[static_cast<std::size_t>(index)];
+    const DeviceEvent& e = nth(rank_.events, index);
     const int lane = lane_of_.at(e.stream);
     MeasuredOperation& op = push(lane, e.begin, ended(lane, window_.begin, e.begin));
-    const CommunicationCall& c = rank_.calls[static_cast<std::size_t>(e.call)];
+    const CommunicationCall& c = nth(rank_.calls, e.call);
     op.call = c.op;
     op.bytes = c.bytes;
     op.sized = c.sized;
     op.group = group_of_call.at(e.call);
     op.measured = job_.transfer(static_cast<int>(rank_index_), index);
-    lanes_[static_cast<std::size_t>(lane)].end = max(lanes_[static_cast<std::size_t>(lane)].end, e.end());
-    lanes_[static_cast<std::size_t>(lane)].open = false;
+    nth(lanes_, lane).end = max(nth(lanes_, lane).end, e.end());
+    nth(lanes_, lane).open = false;
   }
 
   void kernel(const DeviceEvent& e) {
     const int lane = lane_of_.at(e.stream);
-    Lane& mine = lanes_[static_cast<std::size_t>(lane)];
+    Lane& mine = nth(lanes_, lane);
     const Ended released_by = ended(lane, max(mine.end, e.begin - kReleaseWindow), e.begin);
     mine.tail_gap = max(Seconds{0}, e.begin - mine.end);
     if (released_by.lane >= 0 || !mine.open) {
@@ -178,11 +179,11 @@ class Runs {
     } else {
       mine.before = mine.last;
       mine.before_end = mine.end;
-      out_.operations[static_cast<std::size_t>(mine.last)].work[TimeCategory::launch] += mine.tail_gap;
+      nth(out_.operations, mine.last).work[TimeCategory::launch] += mine.tail_gap;
     }
     mine.tail = category_of(e.cls);
     mine.tail_time = e.duration;
-    out_.operations[static_cast<std::size_t>(mine.last)].work[mine.tail] += e.duration;
+    nth(out_.operations, mine.last).work[mine.tail] += e.duration;
     mine.open = true;
     mine.end = max(mine.end, e.end());
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/import/traces/call_words.hpp"
 #include "core/import/traces/trace_report.hpp"
 #include "core/program/body.hpp"
@@ -65,15 +66,15 @@ Mean traced(const JobTrace& job) {
 
 void add_kernels(const SimulatedStep& s, int rank, std::map<std::string, OperationTotal>& out) {
   const Program& p = *s.program;
-  const Role& role = p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
+  const Role& role = nth(p.roles, nth(p.role_of_rank, rank));
   ExprContext at = p.mesh.context(rank);
   at.tables = &p.tables;
   at.microbatches = role.microbatches > 0 ? role.microbatches : p.microbatches;
   for (const Entry& e : role.step) {
     at.layer = e.layer, at.chunk = e.chunk, at.microbatch = e.microbatch, at.pass = e.pass, at.copy = e.copy;
     if (p.exprs.evaluate(e.predicate, at) == 0) continue;
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Body& body = nth(p.bodies, e.body);
+    for (const auto v : body.graph.vertices()) {
       const Task& task = body.graph[v];
       if ((!std::holds_alternative<ComputeTask>(task.kind) && !std::holds_alternative<CopyTask>(task.kind)) ||
           p.exprs.evaluate(task.predicate, at) == 0)

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -105,7 +107,7 @@ OperationTotal RankTotals::sum(const std::map<std::string, OperationTotal>& of) 
 
 RankTotals rank_totals(const JobTrace& job, int rank_index, const StepWindow* window) {
   RankTotals out;
-  const RankTrace& rank = job.ranks[static_cast<std::size_t>(rank_index)];
+  const RankTrace& rank = nth(job.ranks, rank_index);
   for (std::size_t i = 0; i < rank.events.size(); ++i) {
     const DeviceEvent& e = rank.events[i];
     if (window != nullptr && (e.begin < window->begin || !(e.begin < window->end))) continue;
@@ -114,7 +116,7 @@ RankTotals rank_totals(const JobTrace& job, int rank_index, const StepWindow* wi
                        {1, e.duration, {}, {}, rank.work.empty() ? Flops{0} : rank.work[i]});
       continue;
     }
-    const CommunicationCall& c = rank.calls[static_cast<std::size_t>(e.call)];
+    const CommunicationCall& c = nth(rank.calls, e.call);
     add_trace_report(out.calls[c.op],
                      {1, e.duration, job.waiting(rank_index, static_cast<std::int32_t>(i)), c.bytes, {}});
   }

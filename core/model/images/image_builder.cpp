@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 namespace {
@@ -98,8 +99,7 @@ std::int64_t ImageBuilder::channels(int t) const {
 
 std::vector<std::int64_t> ImageBuilder::sides(const std::string& layer, int t) const {
   if (!is_image(shape(t)))
-    fail(layer,
-         fmt::format("'{}' has no sides: this layer takes images", block_.tensors[static_cast<std::size_t>(t)].name));
+    fail(layer, fmt::format("'{}' has no sides: this layer takes images", nth(block_.tensors, t).name));
   std::vector<std::int64_t> out;
   for (std::size_t i = kFirstSide; i < shape(t).size(); ++i) out.push_back(shape(t)[i].size);
   return out;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/model/network.hpp"
 
 namespace rehearse {
@@ -86,7 +87,7 @@ class ImageBuilder {
   void use(int tensor) { last_ = tensor; }
   /// A tensor of this block by name, or "BLOCK.TENSOR" of an earlier one; -1 when there is none.
   int find(const std::string& name);
-  [[nodiscard]] const Shape& shape(int tensor) const { return block_.tensors[static_cast<std::size_t>(tensor)].shape; }
+  [[nodiscard]] const Shape& shape(int tensor) const { return nth(block_.tensors, tensor).shape; }
   [[nodiscard]] std::int64_t channels(int tensor) const;
   [[nodiscard]] std::int64_t classes() const { return classes_; }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -70,7 +72,7 @@ const LaneRoute& LaneRoutes::find(DeviceId src, DeviceId dst, int lanes, int str
 std::vector<double> LaneRoutes::link_bytes() const {
   std::vector<double> bytes(static_cast<std::size_t>(cluster_.link_count()), 0.0);
   for (const LaneRoute& route : routes_)
-    for (const LinkId link : route.links) bytes[static_cast<std::size_t>(link)] += route.carried;
+    for (const LinkId link : route.links) nth(bytes, link) += route.carried;
   return bytes;
 }
 

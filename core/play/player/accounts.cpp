@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -23,19 +24,17 @@ Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& o
   for (std::size_t a = 0; a < cast.actors.size(); ++a) {
     books_[a].wanted = sink.wants(cast.actors[a].rank);
     if (!books_[a].wanted) continue;
-    const std::size_t n = cast.compiled[static_cast<std::size_t>(cast.actors[a].compiled)].ops.size();
+    const std::size_t n = nth(cast.compiled, cast.actors[a].compiled).ops.size();
     ready_[a].assign(n, 0.0);
     begin_[a].assign(n, 0.0);
   }
 }
 
 const CompiledRole& Accounts::compiled(std::int32_t actor) const {
-  return cast_.compiled[static_cast<std::size_t>(cast_.actors[static_cast<std::size_t>(actor)].compiled)];
+  return nth(cast_.compiled, nth(cast_.actors, actor).compiled);
 }
 
-const PlayOp& Accounts::op_at(std::int32_t actor, std::int32_t index) const {
-  return compiled(actor).ops[static_cast<std::size_t>(index)];
-}
+const PlayOp& Accounts::op_at(std::int32_t actor, std::int32_t index) const { return nth(compiled(actor).ops, index); }
 
 double Accounts::active(const Books& b, int stream, double now) const {
   const auto s = static_cast<std::size_t>(stream);
@@ -65,7 +64,7 @@ void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
   if (cause != nullptr && (cause->kind != PlayOp::Kind::compute || on_wire(*cause))) {
     for (int s = 0; s < static_cast<int>(p_.streams.size()) && gap > 0; ++s) {
       if ((cause->cause_streams >> s & 1) == 0) continue;
-      const double moved = std::clamp(active(b, s, now) - b.active_at_idle[static_cast<std::size_t>(s)], 0.0, gap);
+      const double moved = std::clamp(active(b, s, now) - nth(b.active_at_idle, s), 0.0, gap);
       b.breakdown[category_of_stream(p_, static_cast<StreamId>(s))] += Seconds{moved};
       gap -= moved;
     }
@@ -100,13 +99,12 @@ void Accounts::end(std::int32_t actor, std::int32_t index, const PlayOp& op, dou
   b.last_end = std::max(b.last_end, now);
   if (op.kind == PlayOp::Kind::compute && op.stream == 0) {
     if (op.step == last_step_) {
-      b.breakdown += compiled(actor).breakdowns[static_cast<std::size_t>(op.price)];
+      b.breakdown += nth(compiled(actor).breakdowns, op.price);
       b.breakdown[TimeCategory::overlap_slowdown] += Seconds{now - b.idle_since - op.duration};
     }
     b.idle_since = now;
     b.last_compute = index;
-    for (int k = 0; k < static_cast<int>(p_.streams.size()); ++k)
-      b.active_at_idle[static_cast<std::size_t>(k)] = active(b, k, now);
+    for (int k = 0; k < static_cast<int>(p_.streams.size()); ++k) nth(b.active_at_idle, k) = active(b, k, now);
   } else {
     b.last_other = index;
   }
@@ -118,15 +116,15 @@ void Accounts::end(std::int32_t actor, std::int32_t index, const PlayOp& op, dou
 }
 
 Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const {
-  const Actor& who = cast_.actors[static_cast<std::size_t>(actor)];
-  const Entry& e = p_.roles[static_cast<std::size_t>(who.role)].step[static_cast<std::size_t>(part.entry)];
-  const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+  const Actor& who = nth(cast_.actors, actor);
+  const Entry& e = nth(nth(p_.roles, who.role).step, part.entry);
+  const Body& body = nth(p_.bodies, e.body);
   Span span;
   span.rank = who.rank;
   span.layer = e.layer;
   span.chunk = e.chunk;
   if (body.phase != Phase::optimizer) span.microbatch = e.microbatch;
-  span.name = part.task < 0 ? body.name : body.name + "/" + body.graph[static_cast<std::size_t>(part.task)].name;
+  span.name = part.task < 0 ? body.name : body.name + "/" + nth(body.graph, part.task).name;
   span.backward = body.phase == Phase::input_grad || body.phase == Phase::weight_grad || body.phase == Phase::recompute;
   span.weight_gradients = body.phase == Phase::weight_grad;
   if (part.task < 0) span.body = e.body;
@@ -136,9 +134,9 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
 
 std::int64_t Accounts::next_message(std::int32_t actor, const PlayOp& op) {
   const std::size_t end = op.kind == PlayOp::Kind::send ? 0 : 1;
-  const auto channel = cast_.channels[static_cast<std::size_t>(actor)][static_cast<std::size_t>(op.group) * 2 + end];
+  const auto channel = nth(cast_.channels, actor)[static_cast<std::size_t>(op.group) * 2 + end];
   messages_.resize(cast_.channel_list.size());
-  const std::int64_t position = messages_[static_cast<std::size_t>(channel)][end]++;
+  const std::int64_t position = nth(messages_, channel)[end]++;
   return position * static_cast<std::int64_t>(messages_.size()) + channel;
 }
 
@@ -147,7 +145,7 @@ void Accounts::emit_compute(std::int32_t actor, const PlayOp& op, double begin, 
   const double stretch = op.duration > 0 ? (end - begin) / op.duration : 0;
   double at = begin;
   for (std::int32_t i = 0; i < op.entry_count; ++i) {
-    const CompiledRole::Part& part = compiled(actor).parts[static_cast<std::size_t>(op.first_entry + i)];
+    const CompiledRole::Part& part = nth(compiled(actor).parts, op.first_entry + i);
     Span span = span_of(actor, part);
     span.stream = op.stream;
     span.begin = Seconds{at};
@@ -158,16 +156,16 @@ void Accounts::emit_compute(std::int32_t actor, const PlayOp& op, double begin, 
 }
 
 void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double ready, double begin, double end) {
-  Span span = span_of(actor, compiled(actor).parts[static_cast<std::size_t>(op.first_entry)]);
+  Span span = span_of(actor, nth(compiled(actor).parts, op.first_entry));
   span.stream = op.stream;
   span.category = op.category;
   span.bytes = Bytes{op.bytes};
   switch (op.kind) {
     case PlayOp::Kind::collective: {
       span.kind = SpanKind::collective;
-      span.group = p_.groups[static_cast<std::size_t>(op.group)].name;
+      span.group = nth(p_.groups, op.group).name;
       span.collective = name_of(op.collective);
-      span.group_size = p_.mesh.group_size(p_.groups[static_cast<std::size_t>(op.group)], span.rank, p_.exprs);
+      span.group_size = p_.mesh.group_size(nth(p_.groups, op.group), span.rank, p_.exprs);
       break;
     }
     case PlayOp::Kind::send:
@@ -214,9 +212,9 @@ void Accounts::close(double begin, double end, RunResult& result) {
       m.breakdown *= period / m.breakdown.total().value();
     for (std::size_t s = 0; s < p_.streams.size(); ++s) m.stream_busy.push_back(Seconds{b.active[s]});
     const bool later = b.last_end > latest * (1 + 1e-12);
-    const bool busier = b.last_end >= latest * (1 - 1e-12) && !result.ranks.empty() &&
-                        m.breakdown[TimeCategory::bubble] <
-                            result.ranks[static_cast<std::size_t>(result.slowest)].breakdown[TimeCategory::bubble];
+    const bool busier =
+        b.last_end >= latest * (1 - 1e-12) && !result.ranks.empty() &&
+        m.breakdown[TimeCategory::bubble] < nth(result.ranks, result.slowest).breakdown[TimeCategory::bubble];
     if (later || busier) result.slowest = static_cast<int>(a);
     latest = std::max(latest, b.last_end);
     result.ranks.push_back(std::move(m));
@@ -236,9 +234,9 @@ bool Accounts::is_waiting(std::int32_t actor, std::int32_t index) const {
 std::string Accounts::describe(std::int32_t actor, std::int32_t index) const {
   const PlayOp& op = op_at(actor, index);
   if (op.kind == PlayOp::Kind::launch) return "a launch";
-  const Span s = span_of(actor, compiled(actor).parts[static_cast<std::size_t>(op.first_entry)]);
+  const Span s = span_of(actor, nth(compiled(actor).parts, op.first_entry));
   return fmt::format("{} (block {}, chunk {}, microbatch {}) on stream {}", s.name, s.layer, s.chunk, s.microbatch,
-                     p_.streams[static_cast<std::size_t>(op.stream)].name);
+                     nth(p_.streams, op.stream).name);
 }
 
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/index.hpp"
 #include "core/play/player/body_expressions.hpp"
 #include "core/program/body.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 /// Whether ranks along `axis` hold different amounts of a tensor: those at the ends have a halo on one side only.
 bool holds_halos(const Program& p, const Body& body, Axis axis) {
   return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
-    return std::holds_alternative<Halo>(layout_on(p.tensors[static_cast<std::size_t>(f.like)].layout, axis));
+    return std::holds_alternative<Halo>(layout_on(nth(p.tensors, f.like).layout, axis));
   });
 }
 
@@ -57,8 +58,7 @@ bool first_rank_leads(const Program& p, Axis axis) {
       ExprContext at = p.mesh.context(island.first_rank);
       at.tables = &p.tables;
       std::int64_t before = std::numeric_limits<std::int64_t>::max();
-      for (std::int32_t& i = at.coord[static_cast<std::size_t>(a)] = 0; i < at.extent[static_cast<std::size_t>(a)];
-           ++i) {
+      for (std::int32_t& i = nth(at.coord, a) = 0; i < nth(at.extent, a); ++i) {
         const std::int64_t size = p.exprs.evaluate(id, at);
         if (size > before) return true;
         before = size;
@@ -73,11 +73,11 @@ bool first_rank_leads(const Program& p, Axis axis) {
            (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), grows));
   };
   const auto unfit = [&](const Body& body) {
-    const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+    const auto tasks = body.graph.vertices();
     return holds_halos(p, body, axis) ||
            std::any_of(tasks.begin(), tasks.end(), [&](auto v) { return asks(body.graph[v]); }) ||
            std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
-             const auto& shape = p.tensors[static_cast<std::size_t>(f.like)].shape;
+             const auto& shape = nth(p.tensors, f.like).shape;
              return std::any_of(shape.begin(), shape.end(), grows);
            });
   };
@@ -97,7 +97,7 @@ bool tp_coordinate_matters(const Program& p) {
   if (island.expert_order.empty() || island.extent(Axis::tp) == 1) return false;
   for (int r = 0; r < island.ranks(); ++r) {
     const ExprContext at = p.mesh.context(r);
-    if (at.coord[static_cast<std::size_t>(Axis::tp)] != at.coord[static_cast<std::size_t>(Axis::etp)]) return true;
+    if (nth(at.coord, Axis::tp) != nth(at.coord, Axis::etp)) return true;
   }
   return false;
 }
@@ -111,15 +111,15 @@ int lane_stride(const Program& p, const Cluster& cluster) {
   int stride = 0;
   std::vector<bool> seen(static_cast<std::size_t>(p.mesh.ranks()), false);
   for (int r = 0; r < p.mesh.ranks(); ++r) {
-    if (seen[static_cast<std::size_t>(r)]) continue;
+    if (nth(seen, r)) continue;
     const auto members = p.mesh.members(tp, r, p.exprs);
     for (std::size_t i = 0; i < members.size(); ++i) {
-      seen[static_cast<std::size_t>(members[i])] = true;
-      const int device = p.device_of_rank[static_cast<std::size_t>(members[i])];
-      const int first = p.device_of_rank[static_cast<std::size_t>(members[0])];
+      nth(seen, members[i]) = true;
+      const int device = nth(p.device_of_rank, members[i]);
+      const int first = nth(p.device_of_rank, members[0]);
       if (cluster.node_of(device) != cluster.node_of(first)) return 0;
       if (i == 0) continue;
-      const int step = device - p.device_of_rank[static_cast<std::size_t>(members[i - 1])];
+      const int step = device - nth(p.device_of_rank, members[i - 1]);
       if (stride == 0) stride = step;
       if (step != stride) return 0;
     }
@@ -173,7 +173,7 @@ class CastMaker {
       std::map<std::vector<int>, int> patterns;
       std::vector<bool> seen(places.size(), false);
       for (int r = 0; r < p_.mesh.ranks(); ++r) {
-        if (seen[static_cast<std::size_t>(r)]) continue;
+        if (nth(seen, r)) continue;
         const auto members = p_.mesh.members(p_.groups[g], r, p_.exprs);
         if (members.empty()) continue;
         const int number = patterns
@@ -181,8 +181,8 @@ class CastMaker {
                                             static_cast<int>(patterns.size()))
                                .first->second;
         for (const int m : members) {
-          seen[static_cast<std::size_t>(m)] = true;
-          places[static_cast<std::size_t>(m)] += fmt::format(" {}:{}", g, number);
+          nth(seen, m) = true;
+          nth(places, m) += fmt::format(" {}:{}", g, number);
         }
       }
     }
@@ -197,7 +197,7 @@ class CastMaker {
   [[nodiscard]] std::set<int> groups_of_messages() const {
     std::set<int> out;
     for (const Body& body : p_.bodies)
-      for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      for (const auto v : body.graph.vertices())
         if (const auto* m = std::get_if<P2pTask>(&body.graph[v].kind)) out.insert(m->group);
     return out;
   }
@@ -206,7 +206,7 @@ class CastMaker {
   /// any, cost the same.
   [[nodiscard]] std::vector<int> pattern_of(const std::vector<int>& members, bool messages) const {
     std::vector<DeviceId> devices;
-    for (const int m : members) devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : members) devices.push_back(nth(p_.device_of_rank, m));
     const CollectiveModel& prices = cost_.collectives();
     std::vector<int> out{prices.likeness(devices)};
     for (const DeviceId d : devices) out.push_back(cluster_.node_of(d) - cluster_.node_of(devices.front()));
@@ -225,7 +225,7 @@ class CastMaker {
       std::int32_t sum = 0;
       const ExprContext at = p_.mesh.context(r);
       for (int a = 0; a < kAxisCount; ++a)
-        if (led_.contains(static_cast<Axis>(a))) sum += at.coord[static_cast<std::size_t>(a)];
+        if (led_.contains(static_cast<Axis>(a))) sum += nth(at.coord, a);
       return sum;
     };
     std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return place(a) < place(b); });
@@ -241,20 +241,18 @@ class CastMaker {
       ExprContext at = p_.mesh.context(r);
       if (cast_.lanes > 1 && at.coord[axis] != 0) {
         at.coord[axis] = 0;
-        cast_.actor_of_rank[static_cast<std::size_t>(r)] =
-            cast_.actor_of_rank[static_cast<std::size_t>(p_.mesh.rank_at(at.island, at.coord))];
-        if (cast_.actor_of_rank[static_cast<std::size_t>(r)] < 0)
-          throw std::logic_error("a folded rank comes before its first lane");
+        nth(cast_.actor_of_rank, r) = nth(cast_.actor_of_rank, p_.mesh.rank_at(at.island, at.coord));
+        if (nth(cast_.actor_of_rank, r) < 0) throw std::logic_error("a folded rank comes before its first lane");
         continue;
       }
       if (!like_.empty()) {
-        const auto [known, first] = actor_of_likeness.try_emplace(like_[static_cast<std::size_t>(r)],
-                                                                  static_cast<std::int32_t>(cast_.actors.size()));
-        cast_.actor_of_rank[static_cast<std::size_t>(r)] = known->second;
+        const auto [known, first] =
+            actor_of_likeness.try_emplace(nth(like_, r), static_cast<std::int32_t>(cast_.actors.size()));
+        nth(cast_.actor_of_rank, r) = known->second;
         if (!first) continue;
       }
-      const int role = p_.role_of_rank[static_cast<std::size_t>(r)];
-      const int device = p_.device_of_rank[static_cast<std::size_t>(r)];
+      const int role = nth(p_.role_of_rank, r);
+      const int device = nth(p_.device_of_rank, r);
       // Ranks of one role on one kind of GPU, whose groups look alike from where they are, share their prices.
       const auto slow = cost_.options().slowdown.find(r);
       const auto key =
@@ -262,7 +260,7 @@ class CastMaker {
                               (slow == cost_.options().slowdown.end() ? "" : fmt::format(" x{}", slow->second)));
       const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
       if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_));
-      cast_.actor_of_rank[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(cast_.actors.size());
+      nth(cast_.actor_of_rank, r) = static_cast<std::int32_t>(cast_.actors.size());
       cast_.actors.push_back({r, device, role, at_key->second});
     }
   }
@@ -272,11 +270,11 @@ class CastMaker {
   /// Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank, AxisSet without = {}) {
     std::string out;
-    const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
+    const int node = cluster_.node_of(nth(p_.device_of_rank, rank));
     const auto add = [&](const GroupSpec& group) {
       std::map<int, int> members_on;
       for (const int m : p_.mesh.members(group, rank, p_.exprs))
-        ++members_on[cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)])];
+        ++members_on[cluster_.node_of(nth(p_.device_of_rank, m))];
       std::vector<int> elsewhere;
       for (const auto& [n, count] : members_on)
         if (n != node) elsewhere.push_back(count);
@@ -290,7 +288,7 @@ class CastMaker {
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
       if (matters_.contains(static_cast<Axis>(a)) && !without.contains(static_cast<Axis>(a)))
-        out += fmt::format(" {}", at.coord[static_cast<std::size_t>(a)]);
+        out += fmt::format(" {}", nth(at.coord, a));
     return out;
   }
 
@@ -298,7 +296,7 @@ class CastMaker {
     std::vector<bool> used(p_.groups.size(), false);
     for (const CompiledRole& c : cast_.compiled)
       for (const PlayOp& op : c.ops)
-        if (op.kind == PlayOp::Kind::collective) used[static_cast<std::size_t>(op.group)] = true;
+        if (op.kind == PlayOp::Kind::collective) nth(used, op.group) = true;
     cast_.group_index.assign(p_.groups.size() * cast_.actors.size(), -1);
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (!used[g]) continue;
@@ -308,7 +306,7 @@ class CastMaker {
           add_group(static_cast<int>(g), cast_.actors[a].rank);
         else if (!like_.empty())
           sound_ &= actors_of(p_.mesh.members(p_.groups[g], cast_.actors[a].rank, p_.exprs)) ==
-                    cast_.groups[static_cast<std::size_t>(known)].actors;
+                    nth(cast_.groups, known).actors;
       }
     }
   }
@@ -316,23 +314,23 @@ class CastMaker {
   /// Each once, in ascending order.
   [[nodiscard]] std::vector<std::int32_t> actors_of(const std::vector<int>& ranks) const {
     std::vector<std::int32_t> out;
-    for (const int r : ranks) out.push_back(cast_.actor_of_rank[static_cast<std::size_t>(r)]);
+    for (const int r : ranks) out.push_back(nth(cast_.actor_of_rank, r));
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
   }
 
   void add_group(int g, int rank) {
-    const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(g)], rank, p_.exprs);
+    const auto members = p_.mesh.members(nth(p_.groups, g), rank, p_.exprs);
     if (members.empty()) return;
     Cast::Group group;
     const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by
     // side.
-    const AxisSet axes = p_.groups[static_cast<std::size_t>(g)].axes;
+    const AxisSet axes = nth(p_.groups, g).axes;
     const bool spans_lanes = axes.contains(Axis::tp) || axes.contains(Axis::etp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
-    for (const int m : members) group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : members) group.devices.push_back(nth(p_.device_of_rank, m));
     group.actors = actors_of(members);
     for (const std::int32_t a : group.actors)
       cast_.group_index[static_cast<std::size_t>(g) * cast_.actors.size() + static_cast<std::size_t>(a)] = index;
@@ -343,14 +341,12 @@ class CastMaker {
     std::map<std::tuple<int, std::int32_t, std::int32_t>, std::int32_t> channel_of;
     cast_.channels.resize(cast_.actors.size());
     for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
-      const CompiledRole& c = cast_.compiled[static_cast<std::size_t>(cast_.actors[a].compiled)];
+      const CompiledRole& c = nth(cast_.compiled, cast_.actors[a].compiled);
       for (const CompiledRole::Endpoint& e : c.endpoints) {
-        const auto members =
-            p_.mesh.members(p_.groups[static_cast<std::size_t>(e.group)], cast_.actors[a].rank, p_.exprs);
+        const auto members = p_.mesh.members(nth(p_.groups, e.group), cast_.actors[a].rank, p_.exprs);
         const int peer_rank = members.at(static_cast<std::size_t>(e.peer));
-        const std::int32_t me = static_cast<std::int32_t>(a),
-                           peer = cast_.actor_of_rank[static_cast<std::size_t>(peer_rank)];
-        if (!like_.empty()) sound_ &= cast_.actors[static_cast<std::size_t>(peer)].rank == peer_rank;
+        const std::int32_t me = static_cast<std::int32_t>(a), peer = nth(cast_.actor_of_rank, peer_rank);
+        if (!like_.empty()) sound_ &= nth(cast_.actors, peer).rank == peer_rank;
         for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
           const auto [at, fresh] =
               channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));

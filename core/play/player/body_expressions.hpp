@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
@@ -14,18 +15,17 @@ bool any_expression(const Program& p, const Task& task, Holds holds) {
   if (holds(task.predicate)) return true;
   if (const auto* m = std::get_if<P2pTask>(&task.kind)) return holds(m->peer);
   if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return std::any_of(c->dims.begin(), c->dims.end(), holds);
-  if (const auto* g = std::get_if<CollectiveTask>(&task.kind))
-    return holds(p.groups[static_cast<std::size_t>(g->group)].color);
+  if (const auto* g = std::get_if<CollectiveTask>(&task.kind)) return holds(nth(p.groups, g->group).color);
   return false;
 }
 
 /// Whether `holds` is true of any of them; `holds` takes an ExprId.
 template <class Holds>
 bool any_expression(const Program& p, const Body& body, Holds holds) {
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+  for (const auto v : body.graph.vertices())
     if (any_expression(p, body.graph[v], holds)) return true;
   return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
-    const auto& shape = p.tensors[static_cast<std::size_t>(f.like)].shape;
+    const auto& shape = nth(p.tensors, f.like).shape;
     return std::any_of(shape.begin(), shape.end(), holds);
   });
 }

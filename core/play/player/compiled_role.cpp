@@ -10,6 +10,7 @@
 #include <boost/container/small_vector.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/play/player/body_expressions.hpp"
 #include "core/play/player/role_operations.hpp"
 #include "core/price/body_play.hpp"
@@ -18,15 +19,15 @@
 namespace rehearse {
 
 bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+  for (const auto v : body.graph.vertices()) {
     const Task& task = body.graph[v];
     if (task.host_wait) return false;
     if (std::holds_alternative<ComputeTask>(task.kind)) continue;
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr) return false;
     if (category_of_stream(p, task.stream) == TimeCategory::exposed_dp) return false;
-    const auto members = p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
-    const auto node = [&](int r) { return cluster.node_of(p.device_of_rank[static_cast<std::size_t>(r)]); };
+    const auto members = p.mesh.members(nth(p.groups, c->group), rank, p.exprs);
+    const auto node = [&](int r) { return cluster.node_of(nth(p.device_of_rank, r)); };
     if (std::any_of(members.begin(), members.end(), [&](int r) { return node(r) != node(rank); })) return false;
   }
   return true;
@@ -43,7 +44,7 @@ bool varies_by_call(const Program& p, const Body& body) {
 }
 
 bool only_computes(const Body& body) {
-  const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+  const auto tasks = body.graph.vertices();
   return std::all_of(tasks.begin(), tasks.end(),
                      [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
 }
@@ -60,7 +61,7 @@ class Compiler {
         options_(options),
         rank_(rank),
         at_(p.mesh.context(rank)),
-        role_(p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])]),
+        role_(nth(p.roles, nth(p.role_of_rank, rank))),
         operations_(p.streams.size(), cost.launch_overhead(p, rank).value()) {}
 
   CompiledRole run() {
@@ -100,8 +101,8 @@ class Compiler {
     std::vector<OnStream> streams;
   };
 
-  const Entry& entry(int i) const { return role_.step[static_cast<std::size_t>(i)]; }
-  const Body& body_of(const Entry& e) const { return p_.bodies[static_cast<std::size_t>(e.body)]; }
+  const Entry& entry(int i) const { return nth(role_.step, i); }
+  const Body& body_of(const Entry& e) const { return nth(p_.bodies, e.body); }
 
   void stand_at(const Entry& e) {
     at_.layer = e.layer;
@@ -158,8 +159,7 @@ class Compiler {
   double stretch_of(const Entry& e, int launches) {
     const auto [known, fresh] = stretches_.try_emplace(key_of(e, launches), 1.0);
     if (!fresh) return known->second;
-    const auto first =
-        std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), p_.role_of_rank[static_cast<std::size_t>(rank_)]);
+    const auto first = std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), nth(p_.role_of_rank, rank_));
     const int rank = static_cast<int>(first - p_.role_of_rank.begin());
     ExprContext at = at_;
     at.coord = p_.mesh.context(rank).coord;
@@ -180,7 +180,7 @@ class Compiler {
   }
 
   void check_floor(const Body& body) {
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const Task& task = body.graph[v];
       if (!std::holds_alternative<ComputeTask>(task.kind)) continue;
       const PricedTask t = cost_.price(p_, task, body, rank_, at_);
@@ -201,7 +201,7 @@ class Compiler {
     if (opens) {
       OpenCall call = open(index);
       call.stretch = stretch_of(e, launches);
-      issue(call, boost::num_vertices(call.body.graph));
+      issue(call, call.body.graph.size());
       tails = close(call);
     } else {
       tails = {add_closed(index, e, price, waits_of(e, -1))};
@@ -222,10 +222,8 @@ class Compiler {
     const Entry& first = entry(index);
     const Entry& second = entry(index + 1);
     for (std::int32_t w = 0; w < second.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(second.first_wait + w)];
-      const auto marked = [&](std::int32_t m) {
-        return role_.marks[static_cast<std::size_t>(first.first_mark + m)].event == wait.event;
-      };
+      const Wait& wait = nth(role_.waits, second.first_wait + w);
+      const auto marked = [&](std::int32_t m) { return nth(role_.marks, first.first_mark + m).event == wait.event; };
       bool own = wait.event == first.record;
       for (std::int32_t m = 0; m < first.mark_count; ++m) own = own || marked(m);
       if (own && wait.steps_back == 0)
@@ -245,33 +243,31 @@ class Compiler {
     for (OpenCall& call : calls) complete(call.entry, close(call));
   }
 
-  static std::size_t size_of(const OpenCall& call) { return boost::num_vertices(call.body.graph); }
+  static std::size_t size_of(const OpenCall& call) { return call.body.graph.size(); }
   /// One past the last task of segment `i`; segments that a body doesn't have are empty.
   static std::size_t end_of_segment(const Body& body, std::size_t i) {
     // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
     const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
-    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip])
-                                           : boost::num_vertices(body.graph);
+    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip]) : body.graph.size();
   }
 
-  Indices& event(EventId id) { return events_.back()[static_cast<std::size_t>(id)]; }
+  Indices& event(EventId id) { return nth(events_.back(), id); }
 
   /// Operations that one task of the call waits for by name, or, for task -1, those that every stream's first task
   /// waits for.
   Indices waits_of(const Entry& e, std::int32_t task) const {
     Indices waits;
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (wait.task != task || wait.steps_back > step_) continue;
-      const auto& from =
-          events_[static_cast<std::size_t>(step_ - wait.steps_back)][static_cast<std::size_t>(wait.event)];
+      const auto& from = nth(nth(events_, step_ - wait.steps_back), wait.event);
       waits.insert(waits.end(), from.begin(), from.end());
     }
     return waits;
   }
 
   Index add_closed(int index, const Entry& e, int price, const Indices& waits) {
-    const PricedBody& body = prices_[static_cast<std::size_t>(price)];
+    const PricedBody& body = nth(prices_, price);
     PlayOp op;
     op.stream = e.stream;
     op.duration = body.duration.value();
@@ -302,12 +298,12 @@ class Compiler {
       const Task& task = call.body.graph[v];
       Indices after = waits_of(call.entry, static_cast<std::int32_t>(v));
       std::uint16_t causes = 0;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, call.body.graph)))
-        for (const Index from : call.stands[boost::source(in, call.body.graph)]) {
+      for (const std::size_t before : call.body.graph.before(v))
+        for (const Index from : call.stands[before]) {
           after.push_back(from);
           causes |= operations_.cause_streams(from);
         }
-      OnStream& on = call.streams[static_cast<std::size_t>(task.stream)];
+      OnStream& on = nth(call.streams, task.stream);
       if (!std::exchange(on.entered, true)) on.waits = call.waits;
       if (p_.exprs.evaluate(task.predicate, at_) == 0) {
         on.waits.insert(on.waits.end(), after.begin(), after.end());
@@ -326,7 +322,7 @@ class Compiler {
   /// What the call ends with.
   Indices close(OpenCall& call) {
     for (std::int32_t m = 0; m < call.entry.mark_count; ++m) {
-      const Mark& mark = role_.marks[static_cast<std::size_t>(call.entry.first_mark + m)];
+      const Mark& mark = nth(role_.marks, call.entry.first_mark + m);
       event(mark.event) = call.stands.at(static_cast<std::size_t>(mark.task));
     }
     Indices tails;
@@ -352,7 +348,7 @@ class Compiler {
 
   PlayOp make_task(const OpenCall& call, std::int32_t v) {
     const Body& body = call.body;
-    const Task& task = body.graph[static_cast<std::size_t>(v)];
+    const Task& task = nth(body.graph, v);
     PlayOp op;
     op.stream = task.stream;
     op.category = category_of_stream(p_, task.stream);
@@ -368,8 +364,7 @@ class Compiler {
       op.kind = m->direction == P2pTask::Direction::send ? PlayOp::Kind::send : PlayOp::Kind::receive;
       op.group = endpoint({m->edge, m->group, static_cast<std::int32_t>(p_.exprs.evaluate(m->peer, at_))});
       for (const Operand& o : task.operands)
-        op.bytes += p_.local_bytes(
-            p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
+        op.bytes += p_.local_bytes(nth(p_.tensors, nth(body.formals, o.formal).like), at_);
     } else {
       price_task(op, call, task);
     }

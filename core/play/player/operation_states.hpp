@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/play/player/actors.hpp"
 
 namespace rehearse {
@@ -23,19 +24,19 @@ class OperationStates {
     std::size_t count = 0;
     for (const Actor& a : cast.actors) {
       first_.push_back(count);
-      count += cast.compiled[static_cast<std::size_t>(a.compiled)].ops.size();
+      count += nth(cast.compiled, a.compiled).ops.size();
     }
     states_.reserve(count);
     for (const Actor& a : cast.actors)
-      for (const PlayOp& op : cast.compiled[static_cast<std::size_t>(a.compiled)].ops)
+      for (const PlayOp& op : nth(cast.compiled, a.compiled).ops)
         states_.push_back({-1, static_cast<std::uint16_t>(op.dependencies), OperationState::Stage::not_ready});
   }
 
   [[nodiscard]] OperationState& at(std::int32_t actor, std::int32_t index) {
-    return states_[first_[static_cast<std::size_t>(actor)] + static_cast<std::size_t>(index)];
+    return states_[nth(first_, actor) + static_cast<std::size_t>(index)];
   }
   [[nodiscard]] const OperationState& at(std::int32_t actor, std::int32_t index) const {
-    return states_[first_[static_cast<std::size_t>(actor)] + static_cast<std::size_t>(index)];
+    return states_[nth(first_, actor) + static_cast<std::size_t>(index)];
   }
   [[nodiscard]] std::size_t count() const { return states_.size(); }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/play/audit.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/accounts.hpp"
@@ -81,7 +82,7 @@ class Player final : public PlayClock::Handler {
     const Pending p = take(token);
     switch (p.kind) {
       case Pending::Kind::op:
-        actors_[static_cast<std::size_t>(p.a)].compute = {};
+        nth(actors_, p.a).compute = {};
         finish(p.a, p.b);
         break;
       case Pending::Kind::plain: finish(p.a, p.b); break;
@@ -95,9 +96,9 @@ class Player final : public PlayClock::Handler {
   void on_flow(PlayClock::Token token) override {
     const Pending p = take(token);
     if (p.kind == Pending::Kind::collective) {
-      after(calls_[static_cast<std::size_t>(p.a)].traffic->latency, p);
+      after(nth(calls_, p.a).traffic->latency, p);
     } else {
-      const Message& m = messages_[static_cast<std::size_t>(p.a)];
+      const Message& m = nth(messages_, p.a);
       audit_.flow(device(m.from), device(m.to), m.traffic->narrowest, m.bytes, now() - m.begin);
       after(m.traffic->latency, p);
     }
@@ -143,12 +144,10 @@ class Player final : public PlayClock::Handler {
   };
 
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const {
-    return cast_.compiled[static_cast<std::size_t>(cast_.actors[static_cast<std::size_t>(actor)].compiled)];
+    return nth(cast_.compiled, nth(cast_.actors, actor).compiled);
   }
-  [[nodiscard]] const PlayOp& op_of(const Ready& r) const {
-    return actors_[static_cast<std::size_t>(r.actor)].role->ops[static_cast<std::size_t>(r.op)];
-  }
-  [[nodiscard]] DeviceId device(const Ready& r) const { return cast_.actors[static_cast<std::size_t>(r.actor)].device; }
+  [[nodiscard]] const PlayOp& op_of(const Ready& r) const { return nth(nth(actors_, r.actor).role->ops, r.op); }
+  [[nodiscard]] DeviceId device(const Ready& r) const { return nth(cast_.actors, r.actor).device; }
   [[nodiscard]] double now() const { return clock_.now().value(); }
 
   PlayClock::Token keep(const Pending& p) {
@@ -192,14 +191,14 @@ class Player final : public PlayClock::Handler {
   }
 
   void finish(std::int32_t actor, std::int32_t index) {
-    const CompiledRole& c = *actors_[static_cast<std::size_t>(actor)].role;
-    const PlayOp& op = c.ops[static_cast<std::size_t>(index)];
+    const CompiledRole& c = *nth(actors_, actor).role;
+    const PlayOp& op = nth(c.ops, index);
     accounts_.end(actor, index, op, now());
     if (++done_ % kReportEvery == 0 && options_.progress) options_.progress({done_, operations_, clock_.now()});
     if (--left_in_step_[static_cast<std::size_t>(actor) * step_end_.size() + static_cast<std::size_t>(op.step)] == 0)
-      step_end_[static_cast<std::size_t>(op.step)] = std::max(step_end_[static_cast<std::size_t>(op.step)], now());
+      nth(step_end_, op.step) = std::max(nth(step_end_, op.step), now());
     for (std::int32_t i = 0; i < op.successor_count; ++i) {
-      const std::int32_t next = c.successors[static_cast<std::size_t>(op.successors + i)];
+      const std::int32_t next = nth(c.successors, op.successors + i);
       OperationState& state = states_.at(actor, next);
       if (--state.missing > 0) continue;
       state.cause = index;
@@ -210,7 +209,7 @@ class Player final : public PlayClock::Handler {
   // ---- kernels
 
   void start_compute(const Ready& r, const PlayOp& op) {
-    ActorState& s = actors_[static_cast<std::size_t>(r.actor)];
+    ActorState& s = nth(actors_, r.actor);
     accounts_.begin(r.actor, r.op, op, now());
     if (s.compute.op >= 0) {
       // Kernels on a second stream run beside the first; only the first is slowed by communication.
@@ -228,14 +227,14 @@ class Player final : public PlayClock::Handler {
 
   /// A collective or message begins (+1) or ends (-1) beside the kernels of an actor.
   void change_load(std::int32_t actor, const Interference& load, double sign) {
-    ActorState& s = actors_[static_cast<std::size_t>(actor)];
+    ActorState& s = nth(actors_, actor);
     s.load.sm_share = std::max(0.0, s.load.sm_share + sign * load.sm_share);
     s.load.hbm_share = std::max(0.0, s.load.hbm_share + sign * load.hbm_share);
     if (s.load.sm_share < 1e-12) s.load.sm_share = 0;
     if (s.load.hbm_share < 1e-12) s.load.hbm_share = 0;
     Computing& c = s.compute;
     if (c.op < 0) return;
-    const PlayOp& op = s.role->ops[static_cast<std::size_t>(c.op)];
+    const PlayOp& op = nth(s.role->ops, c.op);
     const double rate = overlap_rate(op.sm_sensitivity, op.hbm_sensitivity, s.load);
     if (rate == c.rate) return;
     c.left = std::max(0.0, c.left - (now() - c.since) * c.rate);
@@ -250,14 +249,14 @@ class Player final : public PlayClock::Handler {
 
   void join_call(const Ready& r, const PlayOp& op) {
     const std::int32_t group = cast_.group_of(r.actor, op.group);
-    auto& open = open_calls_[static_cast<std::size_t>(group)];
+    auto& open = nth(open_calls_, group);
     auto at = std::find_if(open.begin(), open.end(), [&](const OpenCall& o) { return o.ordinal == op.ordinal; });
     if (at == open.end()) at = open.insert(open.end(), {op.ordinal, new_call()});
     const std::int32_t index = at->call;
-    Call& call = calls_[static_cast<std::size_t>(index)];
+    Call& call = nth(calls_, index);
     call.members.push_back(r);
     call.bytes = std::max(call.bytes, op.bytes);
-    if (call.members.size() < cast_.groups[static_cast<std::size_t>(group)].actors.size()) return;
+    if (call.members.size() < nth(cast_.groups, group).actors.size()) return;
     open.erase(at);
     begin_call(index, group, op);
   }
@@ -273,7 +272,7 @@ class Player final : public PlayClock::Handler {
   }
 
   void begin_call(std::int32_t index, std::int32_t group, const PlayOp& op) {
-    Call& call = calls_[static_cast<std::size_t>(index)];
+    Call& call = nth(calls_, index);
     call.traffic = &traffic_.collective(group, op.collective, call.bytes, {.packed = op.packed, .direct = op.direct});
     const Pending done{Pending::Kind::collective, index, 0};
     if (call.traffic->flows > 0) {
@@ -288,7 +287,7 @@ class Player final : public PlayClock::Handler {
   }
 
   void end_collective(std::int32_t index) {
-    Call& call = calls_[static_cast<std::size_t>(index)];
+    Call& call = nth(calls_, index);
     for (const Ready& m : call.members) change_load(m.actor, call.traffic->load, -1);
     for (const Ready& m : call.members) finish(m.actor, m.op);
     call.members.clear();
@@ -299,9 +298,8 @@ class Player final : public PlayClock::Handler {
   // ---- messages
 
   void post(const Ready& r, const PlayOp& op, bool sends) {
-    const std::int32_t channel =
-        cast_.channels[static_cast<std::size_t>(r.actor)][static_cast<std::size_t>(op.group * 2 + (sends ? 0 : 1))];
-    Channel& ends = channels_[static_cast<std::size_t>(channel)];
+    const std::int32_t channel = nth(nth(cast_.channels, r.actor), op.group * 2 + (sends ? 0 : 1));
+    Channel& ends = nth(channels_, channel);
     Fifo<Ready>& theirs = sends ? ends.receivers : ends.senders;
     if (theirs.empty()) return (sends ? ends.senders : ends.receivers).push(r);
     const Ready other = theirs.pop();
@@ -316,7 +314,7 @@ class Player final : public PlayClock::Handler {
       messages_.emplace_back();
     else
       free_messages_.pop_back();
-    messages_[static_cast<std::size_t>(index)] = {from, to, bytes, now(), &traffic};
+    nth(messages_, index) = {from, to, bytes, now(), &traffic};
     for (const Ready& r : {from, to}) {
       accounts_.begin(r.actor, r.op, op_of(r), now());
       change_load(r.actor, traffic.load, +1);
@@ -328,14 +326,14 @@ class Player final : public PlayClock::Handler {
   }
 
   void end_message(std::int32_t index) {
-    const Message& m = messages_[static_cast<std::size_t>(index)];
+    const Message& m = nth(messages_, index);
     for (const Ready& r : {m.from, m.to}) change_load(r.actor, m.traffic->load, -1);
     if (m.traffic->wait > 0) return after(m.traffic->wait, {Pending::Kind::hosts, index, 0});
     release_ends(index);
   }
 
   void release_ends(std::int32_t index) {
-    const Message m = messages_[static_cast<std::size_t>(index)];
+    const Message m = nth(messages_, index);
     free_messages_.push_back(static_cast<std::size_t>(index));
     for (const Ready& r : {m.from, m.to}) finish(r.actor, r.op);
   }
@@ -361,7 +359,7 @@ class Player final : public PlayClock::Handler {
   RunResult result(const std::string& name) {
     RunResult out;
     out.backend = name;
-    const double begin = options_.steps > 1 ? step_end_[static_cast<std::size_t>(options_.steps - 2)] : 0.0;
+    const double begin = options_.steps > 1 ? nth(step_end_, options_.steps - 2) : 0.0;
     out.step_time = Seconds{step_end_.back() - begin};
     out.begin = Seconds{begin};
     accounts_.close(begin, step_end_.back(), out);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/play/player/compiled_role.hpp"
 
 namespace rehearse {
@@ -23,7 +24,7 @@ class RoleOperations {
   Index push(PlayOp op, std::span<const Index> after, int step);
   /// What is pushed from now on is issued only when `tails` are done: its kernels cannot be launched ahead.
   void host_waits_for(std::span<const Index> tails) { awaited_.insert(awaited_.end(), tails.begin(), tails.end()); }
-  [[nodiscard]] std::uint16_t cause_streams(Index i) const { return ops_[static_cast<std::size_t>(i)].cause_streams; }
+  [[nodiscard]] std::uint16_t cause_streams(Index i) const { return nth(ops_, i).cause_streams; }
   /// Moves the operations into `role`, whose parts and breakdowns they refer to.
   void finish(CompiledRole& role);
 

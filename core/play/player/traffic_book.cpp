@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -27,8 +29,7 @@ const TrafficBook::Call& TrafficBook::collective(std::int32_t group, CollectiveO
   const auto key = std::tuple(group, op, bytes, options);
   const auto at = collectives_.find(key);
   if (at != collectives_.end()) return at->second;
-  return collectives_.emplace(key, make_collective(cast_.groups[static_cast<std::size_t>(group)], op, bytes, options))
-      .first->second;
+  return collectives_.emplace(key, make_collective(nth(cast_.groups, group), op, bytes, options)).first->second;
 }
 
 bool TrafficBook::in_one_node(const Cast::Group& group) const {
@@ -43,7 +44,7 @@ TrafficBook::Call TrafficBook::make_collective(const Cast::Group& group, Collect
   if (group.devices.size() == 1) return call;
   const CollectiveModel& model = cost_.collectives();
   const CollectiveChoice choice = model.choose(op, Bytes{bytes}, group.devices, options);
-  const int rank = cast_.actors[static_cast<std::size_t>(group.actors.front())].rank;
+  const int rank = nth(cast_.actors, group.actors.front()).rank;
   call.load = cost_.interference(op, choice, Bytes{bytes}, static_cast<int>(group.devices.size()), rank, p_);
   call.latency = choice.time.value();
   const double moving = choice.time.value() - choice.latency.value();
@@ -63,20 +64,20 @@ TrafficBook::Call TrafficBook::make_collective(const Cast::Group& group, Collect
 }
 
 const TrafficBook::Call& TrafficBook::message(std::int32_t channel, double bytes) {
-  auto& sizes = messages_[static_cast<std::size_t>(channel)];
+  auto& sizes = nth(messages_, channel);
   const auto at = std::find_if(sizes.begin(), sizes.end(), [&](const Sized& s) { return s.bytes == bytes; });
   if (at != sizes.end()) return at->call;
-  sizes.push_back({bytes, make_message(cast_.channel_list[static_cast<std::size_t>(channel)], bytes)});
+  sizes.push_back({bytes, make_message(nth(cast_.channel_list, channel), bytes)});
   return sizes.back().call;
 }
 
 TrafficBook::Call TrafficBook::make_message(const Cast::Channel& channel, double bytes) {
-  const Actor& from = cast_.actors[static_cast<std::size_t>(channel.from)];
-  const DeviceId src = from.device, dst = cast_.actors[static_cast<std::size_t>(channel.to)].device;
+  const Actor& from = nth(cast_.actors, channel.from);
+  const DeviceId src = from.device, dst = nth(cast_.actors, channel.to).device;
   const CollectiveChoice choice = cost_.collectives().send(Bytes{bytes}, src, dst);
   Call call;
   call.latency = choice.latency.value();
-  if (p_.edges[static_cast<std::size_t>(channel.edge)].blocking) call.wait = cost_.message_wait().value();
+  if (nth(p_.edges, channel.edge).blocking) call.wait = cost_.message_wait().value();
   call.load = cost_.interference(CollectiveOp::send_recv, choice, Bytes{bytes}, 2, from.rank, p_);
   if (bytes <= 0 || src == dst) return call;
   call.narrowest = std::numeric_limits<double>::infinity();

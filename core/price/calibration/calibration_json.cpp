@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/price/calibration/calibration.hpp"
@@ -20,7 +21,7 @@ Evidence read_evidence(ObjectReader& o) {
   std::vector<std::string> names;
   for (auto e : all) names.emplace_back(name_of(e));
   const auto chosen = o.choice("evidence", names);
-  return all[static_cast<std::size_t>(std::find(names.begin(), names.end(), chosen) - names.begin())];
+  return nth(all, std::find(names.begin(), names.end(), chosen) - names.begin());
 }
 
 ErrorSummary read_errors(ObjectReader o) {

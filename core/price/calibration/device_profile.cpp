@@ -66,7 +66,7 @@ Program with_real_type(Program program, DType type) {
   for (Tensor& t : program.tensors)
     if (is_real(t.dtype)) t.dtype = type;
   for (Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (auto* c = std::get_if<ComputeTask>(&body.graph[v].kind)) c->arithmetic = c->accumulate = type;
   return program;
 }

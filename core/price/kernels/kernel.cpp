@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 namespace {
@@ -186,7 +187,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile) 
                                  profile.value(name_of(c), "fixed_s")};
   for (int i = 0; i < kConvolutionClasses; ++i)
     for (const bool tensor : {false, true})
-      convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] =
+      nth(convolution_, i)[tensor ? 1 : 0] =
           convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_ = profile.value("alignment", "slowdown");
   misaligned_4_bytes_ = profile.value_or("alignment", "slowdown_4_bytes", misaligned_);
@@ -270,7 +271,7 @@ bool KernelModel::tensor_cores(DType t) const {
 
 KernelTime KernelModel::price_convolution(const Kernel& k) const {
   const bool tensor = tensor_cores(k.dtype);
-  const auto& constants = convolution_[static_cast<std::size_t>(class_of(k.convolution))][tensor ? 1 : 0];
+  const auto& constants = nth(convolution_, class_of(k.convolution))[tensor ? 1 : 0];
   const ConvolutionTime t = convolution_time(k.convolution, k.bytes_read + k.bytes_written, constants, tensor,
                                              gpu_.peak(k.dtype), gpu_.memory_bandwidth);
   KernelTime r;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -31,7 +33,7 @@ std::string_view group_of(ConvolutionClass c, bool tensor_cores) {
                                                                     "conv_first", "conv_depthwise"};
   constexpr std::array<std::string_view, kConvolutionClasses> kTensor{
       "conv_pointwise_tensor", "conv_dense_tensor", "conv_spatial_tensor", "conv_first_tensor", "conv_depthwise"};
-  return (tensor_cores ? kTensor : kCuda)[static_cast<std::size_t>(c)];
+  return nth((tensor_cores ? kTensor : kCuda), c);
 }
 
 Flops convolution_flops(const ConvolutionShape& s) { return Flops{2.0 * s.groups * s.m * s.n * s.k}; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/operation_class.hpp"
 
@@ -44,7 +45,7 @@ class Reader {
 
  private:
   [[nodiscard]] const Tensor& tensor(const Operand& o) const {
-    return p_.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(o.formal)].like)];
+    return nth(p_.tensors, nth(body_.formals, o.formal).like);
   }
   [[nodiscard]] double elements(const Operand& o) const {
     return static_cast<double>(p_.local_elements(tensor(o), at_));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -107,7 +109,7 @@ TaskTraffic traffic_of(const Program& p, const Task& task, const Body& body, con
   const KernelClass cls = c != nullptr ? class_of(*c) : KernelClass::copy;
   const bool windows = cls == KernelClass::convolution || cls == KernelClass::pool;
   for (const Operand& o : task.operands) {
-    const Tensor& tensor = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+    const Tensor& tensor = nth(p.tensors, nth(body.formals, o.formal).like);
     const double bytes = windows || !has_halo(tensor) ? p.local_bytes(tensor, at) : own_bytes(p, tensor, at);
     if (o.access != Access::write) t.read += bytes;
     if (o.access != Access::read) t.written += bytes;
@@ -120,8 +122,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
   for (const ExprId id : c.dims) d.push_back(static_cast<double>(p.exprs.evaluate(id, at)));
   DType out = c.arithmetic;
   for (const Operand& o : task.operands)
-    if (o.access != Access::read)
-      out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
+    if (o.access != Access::read) out = nth(p.tensors, nth(body.formals, o.formal).like).dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
     // Rows of a grouped product are those of all groups: one has its mean of them.
@@ -149,7 +150,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
     // Only the rows looked up are touched: as many as tokens, not the whole table.
     double rows = 0;
     for (const Operand& o : task.operands) {
-      const Tensor& f = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const Tensor& f = nth(p.tensors, nth(body.formals, o.formal).like);
       if (f.lifetime != Lifetime::persistent && f.dtype != DType::int64) rows = p.local_bytes(f, at);
     }
     t = c.op == ComputeOp::embedding ? TaskTraffic{rows, rows} : TaskTraffic{2 * rows, rows};
@@ -164,7 +165,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
 std::set<std::string, std::less<>> calibration_groups(const Program& program) {
   std::set<std::string, std::less<>> used{"launch"};
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
       const KernelClass cls = class_of(*c);

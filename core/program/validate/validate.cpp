@@ -84,10 +84,10 @@ void check_bodies(const Program& p) {
     for (const Formal& f : body.formals)
       if (!has(p.tensors, f.like))
         throw std::logic_error(fmt::format("program: body '{}': formal '{}' is like no tensor", body.name, f.name));
-    for (const auto e : boost::make_iterator_range(boost::edges(body.graph)))
-      if (boost::source(e, body.graph) >= boost::target(e, body.graph))
+    for (const TaskGraph::Edge& e : body.graph.edges())
+      if (e.from >= e.to)
         throw std::logic_error(fmt::format("program: body '{}' depends against its issue order", body.name));
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) check_task(p, body, body.graph[v]);
+    for (const auto v : body.graph.vertices()) check_task(p, body, body.graph[v]);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/validate/validate_checks.hpp"
 
@@ -13,17 +14,17 @@ namespace {
   throw std::logic_error(fmt::format("program: role '{}', entry {}: {}", role.name, entry, rule));
 }
 
-const Body& body_of(const Program& p, const Entry& e) { return p.bodies[static_cast<std::size_t>(e.body)]; }
+const Body& body_of(const Program& p, const Entry& e) { return nth(p.bodies, e.body); }
 
 void check_binding(const Program& p, const Role& role, std::size_t index, const Entry& e) {
   const Body& body = body_of(p, e);
-  const BindingSet& set = p.binding_sets[static_cast<std::size_t>(e.bindings)];
+  const BindingSet& set = nth(p.binding_sets, e.bindings);
   std::size_t next = 0;
   for (const Formal& f : body.formals) {
     if (!f.bound) continue;
     if (next == set.size()) refuse_entry(role, index, "fewer bindings than bound formals");
-    const Tensor& actual = p.tensors[static_cast<std::size_t>(set[next].tensor)];
-    const Tensor& like = p.tensors[static_cast<std::size_t>(f.like)];
+    const Tensor& actual = nth(p.tensors, set[next].tensor);
+    const Tensor& like = nth(p.tensors, f.like);
     if (actual.dtype != like.dtype || actual.shape != like.shape || actual.layout != like.layout)
       refuse_entry(role, index, fmt::format("'{}' is bound to a tensor of another type, shape or layout", f.name));
     if (actual.alias_of >= 0 && (set[next].allocate || set[next].release))
@@ -56,13 +57,14 @@ class Storage {
   }
 
   void apply(std::size_t index, const Entry& e) {
-    const BindingSet& set = program_.binding_sets[static_cast<std::size_t>(e.bindings)];
+    const BindingSet& set = nth(program_.binding_sets, e.bindings);
     for (const Binding& b : set)
       if (b.allocate && !live_.insert(instance(b, e)).second)
         refuse_entry(role_, index, "allocates " + text(b, e) + ", which is allocated");
     for (const Binding& b : set) {
       if (tensor(b).alias_of >= 0) continue;
-      if (live_.count(instance(b, e)) == 0) refuse_entry(role_, index, "uses " + text(b, e) + ", which is not allocated");
+      if (live_.count(instance(b, e)) == 0)
+        refuse_entry(role_, index, "uses " + text(b, e) + ", which is not allocated");
     }
     for (const Binding& b : set)
       if (b.release && live_.erase(instance(b, e)) == 0)
@@ -82,11 +84,9 @@ class Storage {
   [[noreturn]] void differ(const Instance& i, const char* what) const {
     throw std::logic_error(fmt::format(
         "program: role '{}' {} {} (block {}, microbatch {}) at the end of its step, unlike at its beginning",
-        role_.name, what, program_.tensors[static_cast<std::size_t>(i.tensor)].name, i.layer, i.microbatch));
+        role_.name, what, nth(program_.tensors, i.tensor).name, i.layer, i.microbatch));
   }
-  [[nodiscard]] const Tensor& tensor(const Binding& b) const {
-    return program_.tensors[static_cast<std::size_t>(b.tensor)];
-  }
+  [[nodiscard]] const Tensor& tensor(const Binding& b) const { return nth(program_.tensors, b.tensor); }
   [[nodiscard]] Instance instance(const Binding& b, const Entry& e) const {
     const Tensor& t = tensor(b);
     return {b.tensor, t.per_layer ? e.layer + b.instance.layer_delta : -1,
@@ -107,7 +107,7 @@ class Storage {
 void check_entry(const Program& p, const Role& role, std::size_t i, const Entry& e) {
   if (!has(p.bodies, e.body)) refuse_entry(role, i, "no such body");
   if (!has(p.binding_sets, e.bindings)) refuse_entry(role, i, "no such binding set");
-  for (const Binding& b : p.binding_sets[static_cast<std::size_t>(e.bindings)])
+  for (const Binding& b : nth(p.binding_sets, e.bindings))
     if (!has(p.tensors, b.tensor)) refuse_entry(role, i, "binds no such tensor");
   if (!has(p.streams, e.stream)) refuse_entry(role, i, "no such stream");
   if (!has_expr(p, e.predicate)) refuse_entry(role, i, "no such expression");
@@ -124,23 +124,23 @@ class Events {
   Events(const Role& role, const std::vector<Entry>& entries)
       : role_(role), recorded_(static_cast<std::size_t>(role.events), false), ever_(recorded_) {
     for (const Entry& e : entries) {
-      if (e.record >= 0) ever_[static_cast<std::size_t>(e.record)] = true;
+      if (e.record >= 0) nth(ever_, e.record) = true;
       for (const Mark& m : marks(e))
-        if (has(ever_, m.event)) ever_[static_cast<std::size_t>(m.event)] = true;
+        if (has(ever_, m.event)) nth(ever_, m.event) = true;
     }
   }
 
   void apply(std::size_t i, const Entry& e, std::size_t tasks) {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
-      const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
       if (!has(recorded_, wait.event)) refuse_entry(role_, i, "waits for an event that does not exist");
       if (wait.steps_back < 0 || wait.task >= static_cast<int>(tasks))
         refuse_entry(role_, i, "waits with a step or a task that does not exist");
       const auto& done = wait.steps_back == 0 ? recorded_ : ever_;
-      if (!done[static_cast<std::size_t>(wait.event)])
+      if (!nth(done, wait.event))
         refuse_entry(role_, i,
-               wait.steps_back == 0 ? "waits for an event that nothing before it records"
-                                    : "waits for an event of an earlier step that no entry records");
+                     wait.steps_back == 0 ? "waits for an event that nothing before it records"
+                                          : "waits for an event of an earlier step that no entry records");
     }
     for (const Mark& m : marks(e)) {
       if (m.task < 0 || m.task >= static_cast<int>(tasks)) refuse_entry(role_, i, "marks a task that does not exist");
@@ -156,8 +156,8 @@ class Events {
   }
   void record(std::size_t i, EventId event) {
     if (!has(recorded_, event)) refuse_entry(role_, i, "records an event that does not exist");
-    if (recorded_[static_cast<std::size_t>(event)]) refuse_entry(role_, i, "records an event that is recorded already");
-    recorded_[static_cast<std::size_t>(event)] = true;
+    if (nth(recorded_, event)) refuse_entry(role_, i, "records an event that is recorded already");
+    nth(recorded_, event) = true;
   }
 
   const Role& role_;
@@ -178,7 +178,7 @@ void check_role(const Program& p, const Role& role) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const Entry& e = entries[i];
       if (seen.insert({e.body, e.bindings}).second) check_binding(p, role, i, e);
-      events.apply(i, e, boost::num_vertices(body_of(p, e).graph));
+      events.apply(i, e, body_of(p, e).graph.size());
       storage.apply(i, e);
     }
   };

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/validate/validate_checks.hpp"
 
@@ -27,7 +28,7 @@ class Listener {
  public:
   explicit Listener(const Program& p) : p_(p), tasks_(p.bodies.size()) {
     for (std::size_t b = 0; b < p.bodies.size(); ++b)
-      for (const auto v : boost::make_iterator_range(boost::vertices(p.bodies[b].graph))) {
+      for (const auto v : p.bodies[b].graph.vertices()) {
         const Task& task = p.bodies[b].graph[v];
         if (std::holds_alternative<CollectiveTask>(task.kind) || std::holds_alternative<P2pTask>(task.kind))
           tasks_[b].push_back(&task);
@@ -40,8 +41,8 @@ class Listener {
     here_.tables = &p_.tables;
     members_.clear();
     Traffic out;
-    for (const Entry& e : p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])].step)
-      for (const Task* task : tasks_[static_cast<std::size_t>(e.body)]) {
+    for (const Entry& e : nth(p_.roles, nth(p_.role_of_rank, rank)).step)
+      for (const Task* task : nth(tasks_, e.body)) {
         if (const auto* c = std::get_if<CollectiveTask>(&task->kind))
           out.collectives[c->group].push_back(number_of(*task, c->op));
         if (const auto* m = std::get_if<P2pTask>(&task->kind)) add(out, e, *task, *m);
@@ -64,14 +65,14 @@ class Listener {
     here_.pass = e.pass;
     here_.copy = e.copy;
     const auto [at, fresh] = members_.try_emplace(m.group);
-    if (fresh) at->second = p_.mesh.members(p_.groups[static_cast<std::size_t>(m.group)], rank_, p_.exprs);
+    if (fresh) at->second = p_.mesh.members(nth(p_.groups, m.group), rank_, p_.exprs);
     const std::int64_t position = p_.exprs.evaluate(m.peer, here_);
     if (!has(at->second, position))
-      refuse(p_.bodies[static_cast<std::size_t>(e.body)], task,
+      refuse(nth(p_.bodies, e.body), task,
              fmt::format("its peer, position {}, is outside the group of rank {}", position, rank_));
-    const int layer = p_.edges[static_cast<std::size_t>(m.edge)].per_layer ? e.layer + m.layer_delta : 0;
+    const int layer = nth(p_.edges, m.edge).per_layer ? e.layer + m.layer_delta : 0;
     auto& list = m.direction == P2pTask::Direction::send ? out.sent : out.received;
-    list[{m.group, m.edge, at->second[static_cast<std::size_t>(position)]}].push_back(
+    list[{m.group, m.edge, nth(at->second, position)}].push_back(
         {e.chunk + m.chunk_delta, e.microbatch + m.microbatch_delta, e.pass, m.step_delta, layer,
          p_.exprs.evaluate(m.tag, here_)});
   }
@@ -88,7 +89,7 @@ class Listener {
 using Heard = std::map<int, Traffic>;
 
 void check_collectives(const Program& p, const Heard& heard, int rank, int group, const std::vector<int>& calls) {
-  const GroupSpec& spec = p.groups[static_cast<std::size_t>(group)];
+  const GroupSpec& spec = nth(p.groups, group);
   for (const int other : p.mesh.members(spec, rank, p.exprs)) {
     const auto at = heard.find(other);
     if (at == heard.end()) continue;

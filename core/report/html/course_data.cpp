@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -51,7 +52,7 @@ std::vector<Point> course_of(const Program& program, int counted, int traced, co
   std::vector<Point> out;
   std::optional<double> now;
   for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.framework)) {
-    const Body& body = program.bodies[static_cast<std::size_t>(p.body)];
+    const Body& body = nth(program.bodies, p.body);
     const auto found = times.find({p.body, p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
     if (found != times.end() && !found->second.empty()) {
       now = std::max(now.value_or(found->second.front()), found->second.front());

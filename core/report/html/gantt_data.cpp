@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -73,7 +75,7 @@ std::vector<Block> sliced(const std::vector<Block>& blocks, std::int64_t slice) 
       out.back().end = std::max(out.back().end, b.end);
       out.back().microbatch = kSeveral;
     }
-    shown[static_cast<std::size_t>(b.pass)] += b.end - b.begin;
+    nth(shown, b.pass) += b.end - b.begin;
     out.back().pass = static_cast<int>(std::max_element(shown.begin(), shown.end()) - shown.begin());
   }
   return out;
@@ -110,7 +112,7 @@ class RowMaker {
         computing.emplace_back(begin, end);
         row.blocks.push_back({block.begin, block.end, pass, block.microbatch, block.chunk});
       } else {
-        row.talks[static_cast<std::size_t>(talk_of(s.kind))].push_back({block.begin, block.end, 0, -1, 0});
+        nth(row.talks, talk_of(s.kind)).push_back({block.begin, block.end, 0, -1, 0});
       }
     }
     row.idle = std::max(0.0, side_.period.value() - covered(std::move(computing)));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/cluster/cluster_graph.hpp"
 
 namespace rehearse {
@@ -67,9 +68,7 @@ class Drawing {
   using Edge = ClusterGraph::edge_descriptor;
 
   [[nodiscard]] bool known() const { return !use_.bytes.empty() && use_.time > Seconds{0}; }
-  [[nodiscard]] double bytes(const Edge& e) const {
-    return known() ? use_.bytes[static_cast<std::size_t>(graph_[e].link)] : 0;
-  }
+  [[nodiscard]] double bytes(const Edge& e) const { return known() ? nth(use_.bytes, graph_[e].link) : 0; }
   [[nodiscard]] double used(const Edge& e) const {
     return known() ? bytes(e) / (graph_[e].rate.value() * use_.time.value()) : 0;
   }
@@ -95,9 +94,7 @@ class Drawing {
     for (Vertex v = 0; v < num_vertices(graph_); ++v) node_of_vertex_[v] = graph_[v].node;
     for (const Edge e : boost::make_iterator_range(edges(graph_)))
       for (const Vertex v : {source(e, graph_), target(e, graph_)})
-        if (node_of_vertex_[v] >= 0)
-          load[static_cast<std::size_t>(node_of_vertex_[v])] =
-              std::max(load[static_cast<std::size_t>(node_of_vertex_[v])], used(e));
+        if (node_of_vertex_[v] >= 0) nth(load, node_of_vertex_[v]) = std::max(nth(load, node_of_vertex_[v]), used(e));
     shown_ = static_cast<NodeId>(std::max_element(load.begin(), load.end()) - load.begin());
   }
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -119,9 +121,7 @@ class Writer {
   }
 
  private:
-  [[nodiscard]] const GpuSpec& gpu(int rank) const {
-    return cluster_.gpu(program_.device_of_rank[static_cast<std::size_t>(rank)]);
-  }
+  [[nodiscard]] const GpuSpec& gpu(int rank) const { return cluster_.gpu(nth(program_.device_of_rank, rank)); }
 
   [[nodiscard]] std::string devices() const {
     std::string out;
@@ -167,15 +167,13 @@ class Writer {
                         what, pid, tid, args));
     };
     for (const auto& [rank, streams] : tracks_) {
-      const auto role = static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(rank)]);
+      const auto role = static_cast<std::size_t>(nth(program_.role_of_rank, rank));
       about("process_name", rank, 0,
             fmt::format("\"name\": {}", quoted(fmt::format("rank {} ({})", rank, program_.roles[role].name))));
-      about("process_labels", rank, 0,
-            fmt::format("\"labels\": \"GPU {}\"", program_.device_of_rank[static_cast<std::size_t>(rank)]));
+      about("process_labels", rank, 0, fmt::format("\"labels\": \"GPU {}\"", nth(program_.device_of_rank, rank)));
       about("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
       for (const int stream : streams) {
-        about("thread_name", rank, stream,
-              fmt::format("\"name\": {}", quoted(program_.streams[static_cast<std::size_t>(stream)].name)));
+        about("thread_name", rank, stream, fmt::format("\"name\": {}", quoted(nth(program_.streams, stream).name)));
         about("thread_sort_index", rank, stream, fmt::format("\"sort_index\": {}", stream));
       }
     }

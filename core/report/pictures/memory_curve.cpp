@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
 
@@ -60,13 +61,13 @@ Document memory_curve_document(const Program& program, const MemoryRule& rule, c
     out.records.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c))), true});
   nlohmann::ordered_json json{{"schema", "rehearse/memory_curve/v1"}, {"curves", nlohmann::ordered_json::array()}};
   for (const MemoryCurve& curve : memory_over_time(program, rule.workspace, rule.framework)) {
-    const std::string& role = program.roles[static_cast<std::size_t>(curve.role)].name;
+    const std::string& role = nth(program.roles, curve.role).name;
     nlohmann::ordered_json points = nlohmann::ordered_json::array();
     std::vector<double> most;
     std::size_t peak = 0;
     double floor = during(curve.points.front()).value();
     for (const MemoryPoint& p : curve.points) {
-      const std::string& body = program.bodies[static_cast<std::size_t>(p.body)].name;
+      const std::string& body = nth(program.bodies, p.body).name;
       std::vector<std::string> row{role,
                                    std::to_string(curve.rank),
                                    std::to_string(p.entry),
@@ -76,7 +77,7 @@ Document memory_curve_document(const Program& program, const MemoryRule& rule, c
                                    fmt::format("{:.0f}", during(p).value())};
       nlohmann::ordered_json after;
       for (int c = 0; c < kMemoryCategories; ++c) {
-        const Bytes held = p.after[static_cast<std::size_t>(c)];
+        const Bytes held = nth(p.after, c);
         row.push_back(fmt::format("{:.0f}", held.value()));
         if (held > Bytes{0}) after[std::string(name_of(static_cast<MemoryCategory>(c)))] = std::llround(held.value());
       }
@@ -94,8 +95,7 @@ Document memory_curve_document(const Program& program, const MemoryRule& rule, c
     const MemoryPoint& worst = curve.points[peak];
     out.blocks.emplace_back(
         Picture{fmt::format("{} (rank {}), GiB: most in {}, block {}, microbatch {}, call {} of {}", role, curve.rank,
-                            program.bodies[static_cast<std::size_t>(worst.body)].name, worst.layer, worst.microbatch,
-                            peak, most.size() - 1),
+                            nth(program.bodies, worst.body).name, worst.layer, worst.microbatch, peak, most.size() - 1),
                 [most, floor](const TextStyle& style) { return draw(most, floor, style.width); }});
     json["curves"].push_back({{"role", role},
                               {"rank", curve.rank},

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/play/words.hpp"
@@ -114,7 +115,7 @@ std::string signed_time_comparison(Seconds t) {
 std::string reasons(const Breakdown& d) {
   std::vector<int> order(kTimeCategories);
   std::iota(order.begin(), order.end(), 0);
-  const auto size = [&d](int c) { return std::abs(d.seconds[static_cast<std::size_t>(c)].value()); };
+  const auto size = [&d](int c) { return std::abs(nth(d.seconds, c).value()); };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
   double moved = 0;
   for (const int c : order) moved += size(c);
@@ -122,7 +123,7 @@ std::string reasons(const Breakdown& d) {
   double told = 0, sum = 0;
   for (const int c : order) {
     if (parts.size() == 4 || told > 0.97 * moved || size(c) == 0) break;
-    const Seconds s = d.seconds[static_cast<std::size_t>(c)];
+    const Seconds s = nth(d.seconds, c);
     parts.push_back(fmt::format("{} {}", signed_time_comparison(s), words_of(static_cast<TimeCategory>(c))));
     told += size(c);
     sum += s.value();
@@ -260,7 +261,7 @@ ComparedStep read_result(const std::string& json, const std::string& origin) {
   out.metrics.mfu = result.number("mfu");
   ObjectReader breakdown = result.object("breakdown");
   for (int c = 0; c < kTimeCategories; ++c)
-    out.breakdown.seconds[static_cast<std::size_t>(c)] =
+    nth(out.breakdown.seconds, c) =
         Seconds{breakdown.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
   return out;
 }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/play/words.hpp"
 
 namespace rehearse {
@@ -23,7 +24,7 @@ std::vector<int> used_categories(const MemoryReport& report) {
   std::vector<int> out;
   for (int c = 0; c < kMemoryCategories; ++c)
     if (std::any_of(report.stages.begin(), report.stages.end(),
-                    [c](const StageMemory& s) { return s.memory.by_category[static_cast<std::size_t>(c)] > Bytes{0}; }))
+                    [c](const StageMemory& s) { return nth(s.memory.by_category, c) > Bytes{0}; }))
       out.push_back(c);
   return out;
 }
@@ -39,7 +40,7 @@ Table stage_table(const MemoryReport& report) {
   table.columns.push_back({"", false});
   for (const StageMemory& s : report.stages) {
     std::vector<std::string> row{std::to_string(s.stage)};
-    for (const int c : categories) row.push_back(gib(s.memory.by_category[static_cast<std::size_t>(c)]));
+    for (const int c : categories) row.push_back(gib(nth(s.memory.by_category, c)));
     row.insert(row.end(), {gib(s.memory.peak), gib(s.needed), gib(s.capacity)});
     if (host) row.push_back(gib(s.host_bytes()));
     row.emplace_back(s.fits() ? "" : "OVER");
@@ -96,8 +97,7 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
   for (const StageMemory& s : report.stages) {
     nlohmann::ordered_json categories;
     for (int c = 0; c < kMemoryCategories; ++c)
-      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] =
-          whole(s.memory.by_category[static_cast<std::size_t>(c)]);
+      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = whole(nth(s.memory.by_category, c));
     out.push_back({{"stage", s.stage},
                    {"rank", s.memory.rank},
                    {"peak_bytes", whole(s.memory.peak)},

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/plan/plan_words.hpp"
 #include "core/play/words.hpp"
 #include "core/search/settings_json.hpp"
@@ -251,8 +252,7 @@ ordered_json price_json(const CandidateAnswer& a) {
 
 ordered_json reliability_json(const ReliabilityProfile& r) {
   ordered_json out{{"profile", r.name}, {"mtbf_hours", ordered_json::object()}, {"sources", ordered_json::array()}};
-  for (int p = 0; p < kParts; ++p)
-    out["mtbf_hours"][part_names()[static_cast<std::size_t>(p)]] = in_hours(r.times.of[static_cast<std::size_t>(p)]);
+  for (int p = 0; p < kParts; ++p) out["mtbf_hours"][nth(part_names(), p)] = in_hours(nth(r.times.of, p));
   for (const Source& s : r.sources) out["sources"].push_back({{"source", s.text}, {"evidence", name_of(s.evidence)}});
   return out;
 }

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/error_figures.hpp"
 
@@ -357,7 +358,7 @@ Document row_document(const ScoredRow& r) {
     out.blocks.push_back(std::move(facts));
     Table parts{"Where the step goes, on the slowest stage", {{""}, {"seconds", true}, {"%", true}}, {}};
     for (int c = 0; c < kTimeCategories; ++c) {
-      const Seconds s = r.prediction.breakdown.seconds[static_cast<std::size_t>(c)];
+      const Seconds s = nth(r.prediction.breakdown.seconds, c);
       if (s > Seconds{0})
         parts.rows.push_back({std::string(words_of(static_cast<TimeCategory>(c))), seconds(s),
                               percent_scoreboard_report(s / r.prediction.step_time)});

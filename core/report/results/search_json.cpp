@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/explanation.hpp"
@@ -89,7 +90,7 @@ std::string search_json(const SearchReport& report) {
   out["version"] = report.version;
   out["scenario"] = report.scenario;
   out["file"] = report.file;
-  out["objective"] = objective_names()[static_cast<std::size_t>(report.objective)];
+  out["objective"] = nth(objective_names(), report.objective);
   out["gpus"] = report.figures.gpus;
   out["backend"] = report.backend.empty() ? ordered_json() : ordered_json(report.backend);
   out["interrupted"] = report.result.interrupted;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/report/results/search_report.hpp"
@@ -24,8 +25,7 @@ std::vector<std::string> overrides_of(const nlohmann::json& strategy) {
 Breakdown breakdown_of(ObjectReader reader) {
   Breakdown out;
   for (int c = 0; c < kTimeCategories; ++c)
-    out.seconds[static_cast<std::size_t>(c)] =
-        Seconds{reader.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
+    nth(out.seconds, c) = Seconds{reader.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
   return out;
 }
 

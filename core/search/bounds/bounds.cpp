@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/estimate_stage.hpp"
 #include "core/price/host_copies.hpp"
@@ -36,7 +37,7 @@ Seconds sum(const Breakdown& b, std::initializer_list<TimeCategory> categories) 
   return out;
 }
 
-Bytes in(const RoleMemory& m, MemoryCategory c) { return m.by_category[static_cast<std::size_t>(c)]; }
+Bytes in(const RoleMemory& m, MemoryCategory c) { return nth(m.by_category, c); }
 
 /// Exchanges of experts depend on which replicas take part, which are not those of the plan; what the host adds to
 /// layers depends on their exchanges.
@@ -98,10 +99,10 @@ Bytes kept_between_halves(const Program& program, const Network& network) {
   at.layer = position;
   std::vector<Bytes> kept{Bytes{0}};
   for (const Entry& e : program.roles.front().step) {
-    const Body& body = program.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(program.bodies, e.body);
     if (e.layer != position || part_of(body).kind != PassPart::Kind::pass) continue;
-    Amounts left = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]).at_end;
-    kept.push_back(kept.back() + Bytes{left[static_cast<std::size_t>(MemoryCategory::activations)]});
+    Amounts left = body_curve(program, at, body, nth(program.binding_sets, e.bindings)).at_end;
+    kept.push_back(kept.back() + Bytes{nth(left, MemoryCategory::activations)});
   }
   return kept.size() == 4 ? max(Bytes{0}, kept[2]) : Bytes{0};
 }
@@ -162,8 +163,7 @@ std::vector<int> chunk_layers(int chunks, int layers) {
 std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
   std::vector<int> out(static_cast<std::size_t>(shape.stages), 0);
   const std::vector<int> chunks = chunk_layers(shape.stages * shape.virtual_stages, layers);
-  for (std::size_t c = 0; c < chunks.size(); ++c)
-    out[static_cast<std::size_t>(schedule.stage_of(static_cast<int>(c), shape))] += chunks[c];
+  for (std::size_t c = 0; c < chunks.size(); ++c) nth(out, schedule.stage_of(static_cast<int>(c), shape)) += chunks[c];
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/strategy/state_shards.hpp"
 
@@ -53,7 +54,7 @@ Bytes most_kept(const Schedule& schedule, const PipelineShape& shape, const std:
   for (const int stage : std::set<int>{0, shape.stages / 2, shape.stages - 1}) {
     Bytes now;
     for (const Slot& slot : schedule.order(stage, few_microbatches(shape))) {
-      const KeptInChunk& kept = chunks[static_cast<std::size_t>(slot.chunk)];
+      const KeptInChunk& kept = nth(chunks, slot.chunk);
       switch (slot.pass) {
         case Pass::forward: now += kept.forward; break;
         case Pass::backward: now -= kept.forward; break;

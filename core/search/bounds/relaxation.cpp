@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/search/bounds/siblings.hpp"
 
 namespace rehearse {
@@ -66,7 +67,7 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
     const int longest = (layers + chunks - 1) / chunks;
     const std::optional<QuickEstimate> e = quick.alone(settings, longest * chunks);
     if (!e) return {};
-    const auto in = [&e](MemoryCategory c) { return e->memory.by_category[static_cast<std::size_t>(c)]; };
+    const auto in = [&e](MemoryCategory c) { return nth(e->memory.by_category, c); };
     const Schedule& schedule = *schedules().at(settings.schedule).value;
     const PipelineShape shape{settings.pp, settings.virtual_stages, microbatches_of(settings, problem.workload)};
     Relaxed out{true,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 StrategySettings alone(StrategySettings s) {
@@ -60,7 +62,7 @@ Workload with_layers(Workload w, const std::function<int(int)>& change) {
     if (w.network.blocks[b].is_layer()) w.network.repeat[b] = std::max(1, change(w.network.repeat[b]));
   // Of each kind of a hybrid's layers the first stay.
   std::vector<int> left = w.network.repeat;
-  std::erase_if(w.network.pattern, [&](int b) { return --left[static_cast<std::size_t>(b)] < 0; });
+  std::erase_if(w.network.pattern, [&](int b) { return --nth(left, b) < 0; });
   return w;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/player.hpp"
 #include "core/program/body.hpp"
@@ -55,7 +56,7 @@ std::vector<Seconds> stage_times(const Schedule& schedule, const PipelineShape& 
   const std::vector<int> chunks = chunk_layers(shape.stages * shape.virtual_stages, layers);
   for (std::size_t c = 0; c < chunks.size(); ++c)
     for (int copy = 0; copy < schedule.copies(); ++copy)
-      out[static_cast<std::size_t>(schedule.stage_of(static_cast<int>(c), shape, copy))] +=
+      nth(out, schedule.stage_of(static_cast<int>(c), shape, copy)) +=
           each * (static_cast<double>(of_chunk(chunks[c])) / schedule.copies());
   return out;
 }
@@ -71,13 +72,12 @@ Bytes moved_bytes(const SearchProblem& problem, StrategySettings sibling, const 
   std::vector<Bytes> each;
   const auto leaves = [&](const Task& task) { return program.role_of(task.stream) == StreamRole::copy_out; };
   for (const Body& body : program.bodies) {
-    if (boost::num_vertices(body.graph) == 0 || !leaves(body.graph[0])) continue;
+    if (body.graph.size() == 0 || !leaves(body.graph[0])) continue;
     each.emplace_back();
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       for (const Operand& o : body.graph[v].operands)
         if (o.access == Access::read)
-          each.back() += Bytes{program.local_bytes(
-              program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at)};
+          each.back() += Bytes{program.local_bytes(nth(program.tensors, nth(body.formals, o.formal).like), at)};
   }
   return each.empty() ? Bytes{} : *std::min_element(each.begin(), each.end());
 }
@@ -132,8 +132,7 @@ Seconds least_step(const SteadyStep& steady, const HostTimes& host, const Strate
   const std::vector<Seconds> stages =
       stage_times(schedule, shape, steady.layers, steady.layer, [](int layers) { return layers; });
   for (const Seconds time : stages) each = max(each, time);
-  each =
-      max(each, stages[static_cast<std::size_t>(schedule.stage_of(s.pp * s.virtual_stages - 1, shape))] + steady.ends);
+  each = max(each, nth(stages, schedule.stage_of(s.pp * s.virtual_stages - 1, shape)) + steady.ends);
   Seconds copies;
   for (const Seconds time :
        stage_times(schedule, shape, steady.layers, host.copy, [&s](int layers) { return moved_layers(s, layers); }))

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 void ActivationOffload::add(const ChunkPlacement& chunk) {
@@ -9,7 +11,7 @@ void ActivationOffload::add(const ChunkPlacement& chunk) {
   if (offload != Offload::activations && offload != Offload::all) return;
   std::vector<int> layers;
   for (int p = chunk.first_layer; p < chunk.last_layer; ++p) {
-    const BlockSpec& spec = *plan_.blocks[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(p)])].spec;
+    const BlockSpec& spec = *nth(plan_.blocks, nth(plan_.block_at, p)).spec;
     // Of a group that runs again together only the first keeps anything.
     const bool inner = std::any_of(plan_.groups.begin(), plan_.groups.end(),
                                    [p](const auto& g) { return g.second < p && p <= g.first; });
@@ -24,16 +26,16 @@ void ActivationOffload::add(const ChunkPlacement& chunk) {
 /// its input then.
 std::vector<int> ActivationOffload::kept_at(int position) const {
   const BlockBodies& bodies = bodies_at(position);
-  const BindingSet& forward = frame_.program.binding_sets[static_cast<std::size_t>(bodies.forward.bindings)];
+  const BindingSet& forward = nth(frame_.program.binding_sets, bodies.forward.bindings);
   const auto leaves = [&](int tensor) {
     return std::any_of(forward.begin(), forward.end(), [&](const Binding& f) {
       return f.tensor == tensor && f.instance == InstanceRef{} && !f.release;
     });
   };
   std::vector<int> out;
-  for (const Binding& b : frame_.program.binding_sets[static_cast<std::size_t>(bodies.backward.bindings)])
-    if (frame_.program.tensors[static_cast<std::size_t>(b.tensor)].lifetime == Lifetime::saved &&
-        b.instance == InstanceRef{} && b.release && !b.allocate && leaves(b.tensor))
+  for (const Binding& b : nth(frame_.program.binding_sets, bodies.backward.bindings))
+    if (nth(frame_.program.tensors, b.tensor).lifetime == Lifetime::saved && b.instance == InstanceRef{} && b.release &&
+        !b.allocate && leaves(b.tensor))
       out.push_back(b.tensor);
   return out;
 }
@@ -52,7 +54,7 @@ int ActivationOffload::next_needed(int position, int lowest) const {
 }
 
 int ActivationOffload::host_copy(int tensor) {
-  Tensor t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  Tensor t = nth(frame_.program.tensors, tensor);
   t.name += ".host";
   t.space = MemorySpace::pinned_host;
   return frame_.add_tensor(std::move(t));

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/strategy/roles/roles.hpp"
 
 namespace rehearse {
@@ -38,7 +39,7 @@ class ActivationOffload {
     Made out{-1, -1}, in{-1, -1};
   };
   [[nodiscard]] const BlockBodies& bodies_at(int position) const {
-    return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])];
+    return nth(plan_.bodies, nth(plan_.body_at, position));
   }
   [[nodiscard]] std::vector<int> kept_at(int position) const;
   const Both& both(int position);

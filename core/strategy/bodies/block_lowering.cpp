@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/fp8.hpp"
 
@@ -35,9 +36,9 @@ int BlockBody::value(int t) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
   } else if (spec.tensors[i].is_input()) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
-  } else if (const int writer = writer_of(spec, t); backward_body_ && !tensors_.saved[i] && writer >= 0 &&
-                                                    tensors_.module_of[static_cast<std::size_t>(writer)] >= 0) {
-    run_again(tensors_.module_of[static_cast<std::size_t>(writer)]);
+  } else if (const int writer = writer_of(spec, t);
+             backward_body_ && !tensors_.saved[i] && writer >= 0 && nth(tensors_.module_of, writer) >= 0) {
+    run_again(nth(tensors_.module_of, writer));
     return values_.at(t);
   } else if (tensors_.saved[i] && backward_body_) {
     const auto made = tensors_.skips_out.find(t);
@@ -77,7 +78,7 @@ bool BlockBody::is_dead(int t) const {
 int BlockBody::dead_value(int t) {
   const auto [at, fresh] = dead_.try_emplace(t);
   if (!fresh) return at->second;
-  Tensor dead = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  Tensor dead = program_tensor(nth(tensors_.value, t));
   dead.lifetime = Lifetime::scratch;
   dead.per_layer = dead.per_microbatch = false;
   return at->second = builder_.frame().add_tensor(std::move(dead));
@@ -139,7 +140,7 @@ void BlockBody::keep(int t, int formal, const std::string& why) {
 }
 
 InstanceRef BlockBody::storage_of(int p) const {
-  const int owner = tensors_.shared_with[static_cast<std::size_t>(p)];
+  const int owner = nth(tensors_.shared_with, p);
   return owner < 0 ? InstanceRef{} : InstanceRef{owner - tensors_.position, 0, 0};
 }
 
@@ -205,7 +206,7 @@ int BlockBody::scratch_like(const std::string& name, int formal, DType dtype) {
 }
 
 int BlockBody::scratch_of(int t, const std::string& name, const Layout& layout) {
-  Tensor made = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  Tensor made = program_tensor(nth(tensors_.value, t));
   made.name = tensors_.spec->name + "." + name;
   made.layout = layout;
   made.lifetime = Lifetime::scratch;
@@ -222,7 +223,7 @@ ExprId BlockBody::replicas(const Layout& value) {
 }
 
 bool BlockBody::wants_grad(int t) const {
-  const TensorSpec& s = tensors_.spec->tensors[static_cast<std::size_t>(t)];
+  const TensorSpec& s = nth(tensors_.spec->tensors, t);
   return !s.is_input() && (options_.input_grad || t != tensors_.spec->input);
 }
 
@@ -231,13 +232,11 @@ int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
   reduce_partial_grads(t, why);
   auto& terms = grads_[t];
   if (t == spec.output && handed_grads_.insert(t).second) {
-    const int hidden_grad = builder_.frame().edges[static_cast<std::size_t>(tensors_.out_edge)].grad;
-    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".grad", hidden_grad,
-                                   {{1, 0, 0}, false, true}));
+    const int hidden_grad = nth(builder_.frame().edges, tensors_.out_edge).grad;
+    terms.push_back(builder_.bound(nth(spec.tensors, t).name + ".grad", hidden_grad, {{1, 0, 0}, false, true}));
   }
   if (const auto skip = tensors_.skips_out.find(t); skip != tensors_.skips_out.end() && handed_grads_.insert(t).second)
-    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".skip.grad", skip->second.grad,
-                                   {{}, false, true}));
+    terms.push_back(builder_.bound(nth(spec.tensors, t).name + ".skip.grad", skip->second.grad, {{}, false, true}));
   if (terms.empty()) return -1;
   if (terms.size() > 1) terms = {sum_of(t, terms)};
   if (builder_.tensor(terms[0]).layout == layout) return terms[0];
@@ -267,7 +266,7 @@ int BlockBody::sum_of(int t, const std::vector<int>& terms) {
   const double passes = in_adapter                                                      ? kInProduct
                         : options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1))
                                                                                         : 1;
-  const std::string& name = spec.tensors[static_cast<std::size_t>(t)].name;
+  const std::string& name = nth(spec.tensors, t).name;
   const bool leaves = t == spec.input && builder_.tensor(terms[0]).layout == gradient_layout(stored(t));
   int sum = terms[0];
   for (std::size_t i = 1; i < terms.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 #include "core/strategy/strategy.hpp"
@@ -90,12 +91,8 @@ class BlockBody {
   [[nodiscard]] const BlockOptions& options() const { return options_; }
   [[nodiscard]] const BlockTensors& tensors() const { return tensors_; }
   [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] Layout stored(int t) const {
-    return program_tensor(tensors_.value[static_cast<std::size_t>(t)]).layout;
-  }
-  [[nodiscard]] Layout param_layout(int p) const {
-    return program_tensor(tensors_.param[static_cast<std::size_t>(p)]).layout;
-  }
+  [[nodiscard]] Layout stored(int t) const { return program_tensor(nth(tensors_.value, t)).layout; }
+  [[nodiscard]] Layout param_layout(int p) const { return program_tensor(nth(tensors_.param, p)).layout; }
   /// The stored value of `t`.
   int value(int t);
   /// The value in another layout.
@@ -119,9 +116,7 @@ class BlockBody {
   /// A tensor that an op keeps for each layer through the whole run, made on first use. `like` gives shape, type,
   /// layout, category.
   int persistent(const std::string& name, Tensor like);
-  [[nodiscard]] const Tensor& param_tensor(int p) const {
-    return program_tensor(tensors_.param[static_cast<std::size_t>(p)]);
-  }
+  [[nodiscard]] const Tensor& param_tensor(int p) const { return program_tensor(nth(tensors_.param, p)); }
   int scratch_like(const std::string& name, int formal, const Layout& layout);
   int scratch_like(const std::string& name, int formal, DType dtype);
   /// Of the shape and type of value `t`, which itself may be gone.
@@ -165,16 +160,14 @@ class BlockBody {
   void set_phase(Phase phase) { phase_ = phase; }
 
  private:
-  [[nodiscard]] const Tensor& program_tensor(int id) const {
-    return builder_.frame().program.tensors[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] const Tensor& program_tensor(int id) const { return nth(builder_.frame().program.tensors, id); }
   [[nodiscard]] InstanceRef storage_of(int p) const;
   /// Whether `t` is recomputed for this block alone: the others have had the value. Its tensor then.
   [[nodiscard]] bool is_dead(int t) const;
   int dead_value(int t);
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
-  [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
+  [[nodiscard]] bool saved_here(int t) const { return nth(tensors_.saved, t); }
   /// Runs module `m` of selective recomputation again, once.
   void run_again(int m);
   /// The module after which a kept product's input is cast again; -1: it kept its copy, or has none.
@@ -189,9 +182,7 @@ class BlockBody {
   int fetch(int t, const Layout& layout, const std::string& key, const std::string& why);
   void export_grad(int formal, int tensor, const Hold& hold);
   void release_unread();
-  [[nodiscard]] int input_grad() const {
-    return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad;
-  }
+  [[nodiscard]] int input_grad() const { return nth(builder_.frame().edges, tensors_.in_edge).grad; }
 
   mutable BodyBuilder builder_;
   BlockTensors& tensors_;

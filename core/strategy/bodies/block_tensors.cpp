@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/fp8.hpp"
 
@@ -41,7 +42,7 @@ Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std
     if (std::find(op.params.begin(), op.params.end(), static_cast<int>(param)) == op.params.end()) continue;
     const auto at = static_cast<std::size_t>(op.outputs.empty() ? op.inputs.at(0) : op.outputs.at(0));
     Layout out = layouts.tensors[at];
-    const auto& weight = layouts.params[static_cast<std::size_t>(op.params.at(0))];
+    const auto& weight = nth(layouts.params, op.params.at(0));
     const bool weight_split = std::holds_alternative<Shard>(layout_on(weight, Axis::tp));
     // A bias of a row-parallel product is added after the reduction, to the stored output.
     const bool is_weight = op.params.at(0) == static_cast<int>(param);
@@ -59,7 +60,7 @@ std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec,
   if (block.recompute_all) return needed;
   for (const OpSpec& op : spec.ops)
     if (!ops::in_fp8(frame, spec, op) || ops::casts_gathered(frame))  // The others' inputs are kept in fp8.
-      for (const int t : lowering_of(op.kind).saved(op, options, frame)) needed[static_cast<std::size_t>(t)] = true;
+      for (const int t : lowering_of(op.kind).saved(op, options, frame)) nth(needed, t) = true;
   return kept_values(spec, std::move(needed), block.module_of, block.unread_again);
 }
 
@@ -67,7 +68,7 @@ std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec,
 std::vector<bool> read_in_backward(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options) {
   std::vector<bool> out(spec.tensors.size(), false);
   for (const OpSpec& op : spec.ops)
-    for (const int t : lowering_of(op.kind).saved(op, options, frame)) out[static_cast<std::size_t>(t)] = true;
+    for (const int t : lowering_of(op.kind).saved(op, options, frame)) nth(out, t) = true;
   return out;
 }
 
@@ -86,7 +87,7 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
   Tensor hidden;
   hidden.shape = shape_of(frame, shape, options);
   for (std::size_t e = 0; e < frame.edges.size(); ++e) {
-    const Tensor& known = frame.program.tensors[static_cast<std::size_t>(frame.edges[e].value)];
+    const Tensor& known = nth(frame.program.tensors, frame.edges[e].value);
     if (known.shape == hidden.shape && known.layout == layout) return static_cast<int>(e);
   }
   const std::string kind = frame.edges.empty() ? "" : fmt::format(" {}", frame.edges.size() + 1);
@@ -114,9 +115,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   BlockTensors out;
   out.spec = &spec;
   const auto edge = [&](int t) {
-    return t < 0 ? -1
-                 : edge_of(frame, spec.tensors[static_cast<std::size_t>(t)].shape,
-                           layouts.tensors[static_cast<std::size_t>(t)], options);
+    return t < 0 ? -1 : edge_of(frame, nth(spec.tensors, t).shape, nth(layouts.tensors, t), options);
   };
   out.in_edge = edge(spec.input);
   out.out_edge = edge(spec.output);
@@ -132,8 +131,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
     const TensorSpec& s = spec.tensors[t];
     if (static_cast<int>(t) == spec.input || static_cast<int>(t) == spec.output) {
-      out.value.push_back(
-          frame.edges[static_cast<std::size_t>(static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge)].value);
+      out.value.push_back(nth(frame.edges, static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge).value);
       continue;
     }
     if (!s.from.empty()) {
@@ -179,9 +177,8 @@ BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const B
   out.extra.clear();
   out.saved = saved_values(frame, *block.spec, options, out);
   for (std::size_t t = 0; t < out.value.size(); ++t) {
-    if (!out.saved[t] || frame.program.tensors[static_cast<std::size_t>(out.value[t])].lifetime != Lifetime::scratch)
-      continue;
-    Tensor kept = frame.program.tensors[static_cast<std::size_t>(out.value[t])];
+    if (!out.saved[t] || nth(frame.program.tensors, out.value[t]).lifetime != Lifetime::scratch) continue;
+    Tensor kept = nth(frame.program.tensors, out.value[t]);
     kept.lifetime = Lifetime::saved;
     kept.per_layer = kept.per_microbatch = true;
     out.value[t] = frame.add_tensor(std::move(kept));

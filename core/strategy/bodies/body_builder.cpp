@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -84,15 +85,13 @@ BodyBuilder::BodyBuilder(ProgramFrame& frame, std::string name, Phase phase)
 
 BodyBuilder::~BodyBuilder() = default;
 
-const Tensor& BodyBuilder::tensor(int formal) const {
-  return frame_.program.tensors[static_cast<std::size_t>(tensor_id(formal))];
-}
+const Tensor& BodyBuilder::tensor(int formal) const { return nth(frame_.program.tensors, tensor_id(formal)); }
 
 bool BodyBuilder::is_scratch(int formal) const {
-  return !body_->formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0;
+  return !nth(body_->formals, formal).bound && tensor(formal).alias_of < 0;
 }
 
-int BodyBuilder::tensor_id(int formal) const { return body_->formals[static_cast<std::size_t>(formal)].like; }
+int BodyBuilder::tensor_id(int formal) const { return nth(body_->formals, formal).like; }
 
 int BodyBuilder::scratch(const std::string& name, int tensor) {
   body_->formals.push_back({name, tensor});
@@ -118,13 +117,13 @@ int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
 }
 
 void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
-  Formal& f = body_->formals[static_cast<std::size_t>(formal)];
+  Formal& f = nth(body_->formals, formal);
   if (f.bound) return;
   f.bound = true;
   f.like = tensor;
   // Bindings stand in formal order.
   std::size_t before = 0;
-  for (int i = 0; i < formal; ++i) before += body_->formals[static_cast<std::size_t>(i)].bound;
+  for (int i = 0; i < formal; ++i) before += nth(body_->formals, i).bound;
   for (auto& [other, index] : binding_of_)
     if (index >= before) ++index;
   bindings_.insert(bindings_.begin() + static_cast<std::ptrdiff_t>(before),
@@ -134,20 +133,20 @@ void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
 
 void BodyBuilder::depend(int from, int to) {
   if (from < 0 || from == to) return;
-  if (body_->graph[static_cast<std::size_t>(from)].stream == body_->graph[static_cast<std::size_t>(to)].stream) return;
-  if (!boost::edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_->graph).second)
-    boost::add_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_->graph);
+  if (nth(body_->graph, from).stream == nth(body_->graph, to).stream) return;
+  if (!body_->graph.has_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to)))
+    body_->graph.add_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
 }
 
 int BodyBuilder::add(Task task) {
   const std::vector<Operand> operands = task.operands;
-  const int v = static_cast<int>(boost::add_vertex(std::move(task), body_->graph));
-  for (const Operand& o : operands) depend(uses_[static_cast<std::size_t>(o.formal)].writer, v);
+  const int v = static_cast<int>(body_->graph.add(std::move(task)));
+  for (const Operand& o : operands) depend(nth(uses_, o.formal).writer, v);
   for (const Operand& o : operands)
     if (o.access != Access::read)
-      for (const int r : uses_[static_cast<std::size_t>(o.formal)].readers) depend(r, v);
+      for (const int r : nth(uses_, o.formal).readers) depend(r, v);
   for (const Operand& o : operands) {
-    Use& use = uses_[static_cast<std::size_t>(o.formal)];
+    Use& use = nth(uses_, o.formal);
     if (o.access == Access::read) {
       use.readers.push_back(v);
     } else {
@@ -227,7 +226,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
     result.per_layer = result.per_chunk = result.per_microbatch = false;
     result.name = fmt::format("{}@{}", result.name.substr(0, result.name.find('@')), to_string(result.layout));
     const bool in_place = step.op == CollectiveOp::all_reduce;
-    result.alias_of = in_place ? body_->formals[static_cast<std::size_t>(current)].like : -1;
+    result.alias_of = in_place ? nth(body_->formals, current).like : -1;
     const std::string result_name = result.name;
     const int next = scratch(result_name, frame_.add_tensor(std::move(result)));
     Task task;

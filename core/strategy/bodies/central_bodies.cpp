@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePlan& plan)
@@ -13,8 +15,7 @@ CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePl
   for (const BlockTensors& block : plan.blocks)
     for (const OpSpec& op : block.spec->ops) {
       if (op.kind != OpKind::cross_entropy) continue;
-      Tensor slice =
-          frame_.program.tensors[static_cast<std::size_t>(block.value[static_cast<std::size_t>(op.inputs.at(0))])];
+      Tensor slice = nth(frame_.program.tensors, nth(block.value, op.inputs.at(0)));
       slice.name = "outputs";
       slice.lifetime = Lifetime::scratch;
       slice.per_layer = slice.per_microbatch = false;
@@ -172,7 +173,7 @@ CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<Cent
   BodyBuilder body(frame_, "inputs.scatter", Phase::other);
   for (const auto& [id, field] : inputs) {
     std::vector<int> slices{body.bound("slice", id, {{}, true, false})};
-    Tensor other = frame_.program.tensors[static_cast<std::size_t>(id)];
+    Tensor other = nth(frame_.program.tensors, id);
     other.lifetime = Lifetime::scratch;
     other.per_layer = other.per_microbatch = false;
     for (int i = 1; i < ranks_; ++i) slices.push_back(body.scratch("slice of another", frame_.add_tensor(other)));
@@ -187,8 +188,7 @@ CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<Cent
     for (const int s : slices) copied.push_back(write(s));
     body.add(task("to_device", CopyTask{}, copied, frame_.copies));
     for (int i = 1; i < ranks_; ++i)
-      body.add(task("inputs", message(true, i, edge(MessageKind::inputs, id), id),
-                    {read(slices[static_cast<std::size_t>(i)])}, frame_.dp));
+      body.add(task("inputs", message(true, i, edge(MessageKind::inputs, id), id), {read(nth(slices, i))}, frame_.dp));
   }
   return made_[key] = body.finish();
 }

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 
 namespace rehearse {
@@ -22,7 +23,7 @@ AxisSet axes_of(const Layout& layout) {
 }  // namespace
 
 AxisSet StepBodies::data_axes(const ParamRef& p) const {
-  return partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
+  return partial_axes(nth(frame_.program.tensors, grad_tensor(p)).layout, true);
 }
 
 ParamRef StepBodies::owner_of(int tensor, int position) const {
@@ -63,7 +64,7 @@ void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& par
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(update(body.bound("grad", grad_tensor(p), {at, false, false})));
     operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
-    axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
+    axes = partial_axes(nth(frame_.program.tensors, grad_tensor(p)).layout, true);
   }
   const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   Task task{.name = "gradients",
@@ -100,8 +101,7 @@ void StepBodies::fill_reduce_tp(BodyBuilder& body, const std::vector<ParamRef>& 
 StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int base) {
   std::vector<ParamRef> partial;
   for (const ParamRef& p : params)
-    if (!partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, false).empty())
-      partial.push_back(p);
+    if (!partial_axes(nth(frame_.program.tensors, grad_tensor(p)).layout, false).empty()) partial.push_back(p);
   if (partial.empty()) return {-1, -1};
   return cached("norm_gradients.reduce", partial, base, &StepBodies::fill_reduce_tp);
 }
@@ -212,7 +212,7 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
   AxisSet between;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
-    const Tensor& whole = frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))];
+    const Tensor& whole = nth(frame_.program.tensors, grad_tensor(p));
     for (const auto& [a, l] : whole.layout)
       if (std::holds_alternative<Partial>(l) && data_axis(a) && !over.contains(a)) between.insert(a);
     int slice = body.bound("slice", state(p).reduced, {at, false, false});
@@ -276,7 +276,7 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
       const int master = body.bound("master", s.state[0], {at, false, false});
       Tensor copy = body.tensor(master);
       copy.name += "@model_dtype";
-      copy.dtype = frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].dtype;
+      copy.dtype = nth(frame_.program.tensors, param_tensor(p)).dtype;
       copy.lifetime = Lifetime::scratch;
       copy.category = MemoryCategory::communication;
       copy.per_layer = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 
 namespace rehearse {
@@ -36,7 +37,7 @@ StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer
   const std::string key = message_key(name, what, peer, scatter, stream);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
-  const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
+  const ProgramFrame::Edge& edge = nth(frame_.edges, what.edge);
   int message = body.bound("message", forward ? edge.value : edge.grad, {{}, false, true});
   std::vector<Operand> operands;
   for (const Passing::Carried& s : what.skips)
@@ -66,7 +67,7 @@ StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId p
   const std::string key = message_key(name, what, peer, scatter, stream);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
-  const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
+  const ProgramFrame::Edge& edge = nth(frame_.edges, what.edge);
   const int target = body.bound("message", forward ? edge.value : edge.grad, {{}, true, false});
   int message = own_part(body, target);
   std::vector<Operand> operands;

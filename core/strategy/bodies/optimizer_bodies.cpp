@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 #include "core/strategy/operators/ops.hpp"
 
@@ -47,7 +48,7 @@ Tensor factor_of(Tensor t, const ParamSpec& spec, bool rows) {
     layout.emplace_back(axis, moved);
   }
   std::vector<ExprId> shape;
-  for (const int d : kept) shape.push_back(t.shape[static_cast<std::size_t>(d)]);
+  for (const int d : kept) shape.push_back(nth(t.shape, d));
   t.shape = std::move(shape);
   t.layout = std::move(layout);
   if (!rows) t.segments.clear();
@@ -113,12 +114,11 @@ ComputeTask StepBodies::optimizer_task() const {
 
 /// Weights that a framework holds for a parameter: each local expert has its own.
 int StepBodies::weights_of(const ParamRef& p) const {
-  const BlockTensors& block = blocks_[static_cast<std::size_t>(p.block)];
+  const BlockTensors& block = nth(blocks_, p.block);
   const auto param = static_cast<std::size_t>(p.param);
   if (block.spec->params[param].shape.front().tag != DimTag::experts) return 1;
   const Program& program = frame_.program;
-  return static_cast<int>(
-      program.local_extent(program.tensors[static_cast<std::size_t>(block.param[param])], 0, program.mesh.context(0)));
+  return static_cast<int>(program.local_extent(nth(program.tensors, block.param[param]), 0, program.mesh.context(0)));
 }
 
 void StepBodies::update_in_one_pass(BodyBuilder& body, const std::vector<Updated>& all) {
@@ -228,7 +228,7 @@ void StepBodies::update_adafactor(BodyBuilder& body, const std::vector<Updated>&
 
 /// A copy of a persistent tensor in host memory.
 int StepBodies::on_host_of(int tensor) {
-  Tensor t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  Tensor t = nth(frame_.program.tensors, tensor);
   t.name += ".host";
   t.space = MemorySpace::host;
   t.alias_of = -1;
@@ -243,7 +243,7 @@ void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const Inst
   const ParamState& s = state(p);
   std::vector<Operand> operands{read(body.bound("gradient", s.host_gradient, {at, false, false}))};
   for (const int t : s.state) operands.push_back(update(body.bound("state", t, {at, false, false})));
-  Tensor staged = frame_.program.tensors[static_cast<std::size_t>(s.updated)];
+  Tensor staged = nth(frame_.program.tensors, s.updated);
   staged.name += ".staged";
   staged.space = MemorySpace::pinned_host;
   staged.lifetime = Lifetime::scratch;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -46,7 +48,7 @@ bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
 bool adds_dropout(const BlockSpec& spec, const OpSpec& add) {
   return std::any_of(add.inputs.begin(), add.inputs.end(), [&](int t) {
     const int writer = writer_of(spec, t);
-    return writer >= 0 && spec.ops[static_cast<std::size_t>(writer)].kind == OpKind::dropout;
+    return writer >= 0 && nth(spec.ops, writer).kind == OpKind::dropout;
   });
 }
 
@@ -73,24 +75,23 @@ std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& n
   std::vector<bool> unread(spec.ops.size(), false), read = needed;
   for (std::size_t o = spec.ops.size(); o-- > 0;) {
     const OpSpec& op = spec.ops[o];
-    if (module_of[o] < 0 || !stops_early(modules[static_cast<std::size_t>(module_of[o])])) continue;
+    if (module_of[o] < 0 || !stops_early(nth(modules, module_of[o]))) continue;
     // Of the others some keep what backward reads beside their results.
     const bool only_results = op.kind == OpKind::linear || (op.kind == OpKind::add && !adds_dropout(spec, op));
-    unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(),
-                                             [&](int t) { return read[static_cast<std::size_t>(t)]; });
+    unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return nth(read, t); });
     if (unread[o]) continue;
-    for (const int t : op.inputs) read[static_cast<std::size_t>(t)] = true;
+    for (const int t : op.inputs) nth(read, t) = true;
   }
   return unread;
 }
 
 std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of,
                               const std::vector<bool>& unread) {
-  const auto module = [&](int op) { return op < 0 ? -1 : module_of[static_cast<std::size_t>(op)]; };
+  const auto module = [&](int op) { return op < 0 ? -1 : nth(module_of, op); };
   for (std::size_t o = spec.ops.size(); o-- > 0;)
     if (module_of[o] >= 0 && !unread[o])
       for (const int t : spec.ops[o].inputs)
-        if (module(writer_of(spec, t)) != module_of[o]) needed[static_cast<std::size_t>(t)] = true;
+        if (module(writer_of(spec, t)) != module_of[o]) nth(needed, t) = true;
   for (std::size_t t = 0; t < needed.size(); ++t)
     if (module(writer_of(spec, static_cast<int>(t))) >= 0) needed[t] = false;
   return needed;

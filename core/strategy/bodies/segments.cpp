@@ -10,7 +10,7 @@ namespace rehearse {
 
 void cut_at_communication(Body& body, StreamId compute, StreamId exchanges) {
   body.segments.clear();
-  const auto vertices = boost::make_iterator_range(boost::vertices(body.graph));
+  const auto vertices = body.graph.vertices();
   const bool only_exchanges =
       std::any_of(vertices.begin(), vertices.end(), [&](auto v) { return body.graph[v].stream == exchanges; });
   bool communicated = false;

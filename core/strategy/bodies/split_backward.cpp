@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -23,9 +24,9 @@ class Splitter {
         whole_(whole),
         kept_(kept),
         gradients_(gradients),
-        body_(frame.program.bodies[static_cast<std::size_t>(whole.body)]),
-        bindings_(frame.program.binding_sets[static_cast<std::size_t>(whole.bindings)]),
-        late_(boost::num_vertices(body_.graph), false) {
+        body_(nth(frame.program.bodies, whole.body)),
+        bindings_(nth(frame.program.binding_sets, whole.bindings)),
+        late_(body_.graph.size(), false) {
     binding_of_.assign(body_.formals.size(), -1);
     int next = 0;
     for (std::size_t f = 0; f < body_.formals.size(); ++f)
@@ -33,7 +34,7 @@ class Splitter {
     for (std::size_t f = 0; f < body_.formals.size(); ++f) root_.push_back(root_of(f));
     for (std::size_t v = 0; v < late_.size(); ++v)
       for (const Operand& o : body_.graph[v].operands) {
-        Uses& u = uses_[root_[static_cast<std::size_t>(o.formal)]];
+        Uses& u = uses_[nth(root_, o.formal)];
         if (o.access != Access::write) u.readers.push_back(v);
         if (o.access != Access::read) u.writers.push_back(v);
       }
@@ -65,7 +66,7 @@ class Splitter {
     Body body;
     std::vector<Binding> bindings;
     [[nodiscard]] bool empty() const {
-      return boost::num_vertices(body.graph) == 0 &&
+      return body.graph.size() == 0 &&
              std::none_of(bindings.begin(), bindings.end(), [](const Binding& b) { return b.allocate || b.release; });
     }
   };
@@ -73,14 +74,14 @@ class Splitter {
   [[nodiscard]] bool is_weight_gradient(const Task& task) const {
     if (task.phase != Phase::weight_grad || !std::holds_alternative<ComputeTask>(task.kind)) return false;
     const auto adds = [this](const Operand& o) {
-      return o.access == Access::update && gradients_.contains(body_.formals[static_cast<std::size_t>(o.formal)].like);
+      return o.access == Access::update && gradients_.contains(nth(body_.formals, o.formal).like);
     };
     return gradients_.empty() || std::any_of(task.operands.begin(), task.operands.end(), adds);
   }
 
-  [[nodiscard]] const Tensor& tensor(int id) const { return frame_.program.tensors[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Tensor& tensor(int id) const { return nth(frame_.program.tensors, id); }
   [[nodiscard]] const Binding* binding(std::size_t f) const {
-    return binding_of_[f] < 0 ? nullptr : &bindings_[static_cast<std::size_t>(binding_of_[f])];
+    return binding_of_[f] < 0 ? nullptr : &nth(bindings_, binding_of_[f]);
   }
 
   /// The formal whose storage `f` is a view of; `f` itself where that is none of the body's.
@@ -108,7 +109,7 @@ class Splitter {
       return std::any_of(list.begin(), list.end(), [&](std::size_t u) { return u > v && !late_[u]; });
     };
     for (const Operand& o : body_.graph[v].operands) {
-      const std::size_t root = root_[static_cast<std::size_t>(o.formal)];
+      const std::size_t root = nth(root_, o.formal);
       const Uses& u = uses_.at(root);
       if (leaves(root) || early_after(u.writers)) return true;
       if (o.access != Access::read && early_after(u.readers)) return true;
@@ -121,7 +122,7 @@ class Splitter {
     bool read = false;
     for (const Operand& o : body_.graph[v].operands) {
       if (o.access == Access::read) continue;
-      const std::size_t root = root_[static_cast<std::size_t>(o.formal)];
+      const std::size_t root = nth(root_, o.formal);
       const Binding* b = binding(root);
       if (b != nullptr && !(b->allocate && b->release)) return false;
       const Uses& u = uses_.at(root);
@@ -141,8 +142,8 @@ class Splitter {
     used_.assign(body_.formals.size(), {false, false});
     for (std::size_t v = 0; v < late_.size(); ++v)
       for (const int f : formals_of(body_.graph[v])) {
-        used_[static_cast<std::size_t>(f)][late_[v]] = true;
-        used_[root_[static_cast<std::size_t>(f)]][late_[v]] = true;
+        nth(used_, f)[late_[v]] = true;
+        used_[nth(root_, f)][late_[v]] = true;
       }
     const bool input_works = std::find(late_.begin(), late_.end(), false) != late_.end();
     for (std::size_t f = 0; f < body_.formals.size(); ++f) {
@@ -197,10 +198,10 @@ class Splitter {
       if (used_[f][weight]) formal[f] = add_formal(out, f, weight);
     std::vector<std::size_t> vertex(late_.size(), 0);
     for (std::size_t v = 0; v < late_.size(); ++v)
-      if (late_[v] == weight) vertex[v] = boost::add_vertex(renamed(body_.graph[v], formal), out.body.graph);
-    for (const auto e : boost::make_iterator_range(boost::edges(body_.graph))) {
-      const std::size_t from = boost::source(e, body_.graph), to = boost::target(e, body_.graph);
-      if (late_[from] == weight && late_[to] == weight) boost::add_edge(vertex[from], vertex[to], out.body.graph);
+      if (late_[v] == weight) vertex[v] = out.body.graph.add(renamed(body_.graph[v], formal));
+    for (const TaskGraph::Edge& e : body_.graph.edges()) {
+      const std::size_t from = e.from, to = e.to;
+      if (late_[from] == weight && late_[to] == weight) out.body.graph.add_edge(vertex[from], vertex[to]);
     }
     return out;
   }
@@ -223,10 +224,10 @@ class Splitter {
   }
 
   static Task renamed(Task task, const std::vector<int>& formal) {
-    for (Operand& o : task.operands) o.formal = formal[static_cast<std::size_t>(o.formal)];
+    for (Operand& o : task.operands) o.formal = nth(formal, o.formal);
     if (auto* c = std::get_if<ComputeTask>(&task.kind))
       for (int* f : {&c->factor, &c->group_sizes, &c->element_ids})
-        if (*f >= 0) *f = formal[static_cast<std::size_t>(*f)];
+        if (*f >= 0) *f = nth(formal, *f);
     return task;
   }
 
@@ -236,7 +237,7 @@ class Splitter {
     const auto set = static_cast<int>(same - p.binding_sets.begin());
     if (same == p.binding_sets.end()) p.binding_sets.push_back(std::move(half.bindings));
     if (place >= 0) {
-      p.bodies[static_cast<std::size_t>(place)] = std::move(half.body);
+      nth(p.bodies, place) = std::move(half.body);
       return {place, set};
     }
     p.bodies.push_back(std::move(half.body));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse {
@@ -21,7 +22,7 @@ void StepBodies::make_states(int first, int last) {
   for (auto b = static_cast<std::size_t>(first); b < static_cast<std::size_t>(last); ++b)
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
-      const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
+      const Tensor param = nth(frame_.program.tensors, blocks_[b].param[p]);
       s.frozen = blocks_[b].spec->params[p].frozen;
       s.sharded = plan_.shard_parameters && elements_here(blocks_[b].param[p]) >= plan_.whole_below;
       s.reduced = make_reduced(blocks_[b].grad[p], param);
@@ -47,7 +48,7 @@ void StepBodies::make_states(int first, int last) {
 /// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole
 /// one.
 int StepBodies::make_reduced(int grad, const Tensor& param) {
-  Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
+  Tensor reduced = nth(frame_.program.tensors, grad);
   reduced.name += plan_.shard_gradients ? ".shard" : ".reduced";
   reduced.layout = state_layout(param);
   if (plan_.shard_gradients) {
@@ -61,7 +62,7 @@ int StepBodies::make_reduced(int grad, const Tensor& param) {
 
 double StepBodies::elements_here(int tensor) const {
   const Program& p = frame_.program;
-  return static_cast<double>(p.local_elements(p.tensors[static_cast<std::size_t>(tensor)], p.mesh.context(0)));
+  return static_cast<double>(p.local_elements(nth(p.tensors, tensor), p.mesh.context(0)));
 }
 
 /// First element, of what a rank holds of the parameter, that it updates.
@@ -80,7 +81,7 @@ ExprId StepBodies::slice_start(const Tensor& param) {
 
 /// A parameter or gradient that is whole for a part of the step only.
 void StepBodies::make_transient(int tensor) {
-  Tensor& t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  Tensor& t = nth(frame_.program.tensors, tensor);
   t.lifetime = Lifetime::step;
   t.category = MemoryCategory::communication;
   t.initial.clear();
@@ -101,12 +102,12 @@ StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<P
 
 StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_tensors) {
   BodyBuilder body(frame_, "input", Phase::other);
-  const BlockTensors& tensors = blocks_[static_cast<std::size_t>(block)];
+  const BlockTensors& tensors = nth(blocks_, block);
   for (const int t : integer_tensors) {
-    const TensorSpec& spec = tensors.spec->tensors[static_cast<std::size_t>(t)];
+    const TensorSpec& spec = nth(tensors.spec->tensors, t);
     // Labels come with the samples they belong to.
-    bring(body, body.bound(spec.name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), spec.name,
-          spec.field, block == 0 && spec.field != SampleField::noise);
+    bring(body, body.bound(spec.name, nth(tensors.value, t), {{}, true, false}), spec.name, spec.field,
+          block == 0 && spec.field != SampleField::noise);
   }
   return body.finish();
 }
@@ -226,7 +227,7 @@ StepBodies::Made StepBodies::update_scales(const std::vector<std::pair<int, int>
 /// Whether a rank adds this gradient to the norm: one of those that hold the same elements does.
 ExprId StepBodies::counts_here(const ParamRef& p) {
   ExprPool& e = frame_.program.exprs;
-  const Layout& layout = frame_.program.tensors[static_cast<std::size_t>(state(p).reduced)].layout;
+  const Layout& layout = nth(frame_.program.tensors, state(p).reduced).layout;
   ExprId counts = ExprPool::kOne;
   const auto only_first = [&](Axis axis) {
     counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero));
@@ -244,10 +245,8 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
                      e.apply(ExprOp::lt, e.coord(Axis::pp),
                              e.apply(ExprOp::div, e.extent(Axis::pp), e.constant(frame_.chunk_copies))));
   // A tied parameter on a stage of its own is the copy of the first stage's.
-  const auto& spec = blocks_[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
-  if (!spec.tied_to.empty() &&
-      blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0)
-    counts = ExprPool::kZero;
+  const auto& spec = nth(nth(blocks_, p.block).spec->params, p.param);
+  if (!spec.tied_to.empty() && nth(nth(blocks_, p.block).shared_with, p.param) < 0) counts = ExprPool::kZero;
   return counts;
 }
 

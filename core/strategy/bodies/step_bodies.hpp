@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/strategy/bodies/block_lowering.hpp"
 
 namespace rehearse {
@@ -81,12 +82,8 @@ class StepBodies {
   Made drop_unit(const std::vector<ParamRef>& params, int base);
 
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
-  [[nodiscard]] int param_tensor(const ParamRef& p) const {
-    return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)];
-  }
-  [[nodiscard]] int grad_tensor(const ParamRef& p) const {
-    return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)];
-  }
+  [[nodiscard]] int param_tensor(const ParamRef& p) const { return nth(nth(blocks_, p.block).param, p.param); }
+  [[nodiscard]] int grad_tensor(const ParamRef& p) const { return nth(nth(blocks_, p.block).grad, p.param); }
   /// The parameter at `position` that is stored in `tensor`.
   [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
@@ -130,7 +127,7 @@ class StepBodies {
   int make_reduced(int grad, const Tensor& param);
   void make_transient(int tensor);
   [[nodiscard]] const Layout& layout_of(const ParamRef& p) const {
-    return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout;
+    return nth(frame_.program.tensors, param_tensor(p)).layout;
   }
   [[nodiscard]] const Layout& optimizer_of(const Layout& param) const {
     return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer;

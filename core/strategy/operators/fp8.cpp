@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/program/fp8_format.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/ops.hpp"
@@ -216,13 +217,13 @@ bool in_fp8(const ProgramFrame& frame, const BlockSpec& spec, const OpSpec& op) 
   if (!frame.fp8 || spec.input < 0 || spec.output < 0 || op.low_rank ||
       (op.kind != OpKind::linear && op.kind != OpKind::grouped_linear))
     return false;
-  const Shape& weight = spec.params[static_cast<std::size_t>(op.params.at(0))].shape;
+  const Shape& weight = nth(spec.params, op.params.at(0)).shape;
   return std::all_of(weight.end() - 2, weight.end(), [](const Dim& d) { return d.size % 16 == 0; });
 }
 
 int input_made_again_by(const BlockTensors& tensors, const OpSpec& op) {
   const int writer = writer_of(*tensors.spec, op.inputs[0]);
-  return writer < 0 ? -1 : tensors.module_of[static_cast<std::size_t>(writer)];
+  return writer < 0 ? -1 : nth(tensors.module_of, writer);
 }
 
 bool casts_gathered(const ProgramFrame& f) { return f.fp8 && f.fp8->recipe == Fp8Recipe::rowwise && f.samples_first; }

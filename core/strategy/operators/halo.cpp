@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -180,8 +182,7 @@ Layout input_gradient_layout(BlockBody& b, const OpSpec& op) {
 
 int with_gradient_halos(BlockBody& b, const OpSpec& op, int formal, const std::string& why) {
   const BlockSpec& spec = *b.tensors().spec;
-  const Shape &in = spec.tensors[static_cast<std::size_t>(op.inputs[0])].shape,
-              &out = spec.tensors[static_cast<std::size_t>(op.outputs[0])].shape;
+  const Shape &in = nth(spec.tensors, op.inputs[0]).shape, &out = nth(spec.tensors, op.outputs[0]).shape;
   ProgramFrame& f = b.builder().frame();
   Layout layout = b.builder().tensor(formal).layout;
   bool any = false;

@@ -15,6 +15,7 @@
 #include <array>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/fp8.hpp"
 #include "core/strategy/operators/ops_attention.hpp"
 
@@ -38,7 +39,7 @@ int narrow(BlockBody& b, const OpSpec& op, const char* what, int formal, bool ma
 /// For the gradient of input `i`, of which `like` is what the kernel reads.
 int gradient_of(BlockBody& b, const OpSpec& op, const char* name, std::size_t i, int like, const Layout& layout) {
   return keys_in_fp8(b) ? b.scratch_of(op.inputs[i], key_context(op, name), layout)
-                   : b.scratch_like(key_context(op, name), like, layout);
+                        : b.scratch_like(key_context(op, name), like, layout);
 }
 
 /// Whether context parallelism is PyTorch's.
@@ -213,7 +214,7 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
     KeyValue part{};
     for (std::size_t i = 0; i < part.size(); ++i)
       part[i] = gradient_of(b, op, "kv_grad", i + 1, last[i], turned(body.tensor(last[i]).layout, hops));
-    const KeyValue& keys = at[static_cast<std::size_t>(ranks - 1 - hops)];
+    const KeyValue& keys = nth(at, ranks - 1 - hops);
     std::vector<Operand> operands{read(dout_read), read(q_read),   read(keys[0]),  read(keys[1]), read(out),
                                   read(lse),       write(dq_part), write(part[0]), write(part[1])};
     if (torch_calls(b)) operands.push_back(read(first ? at.back()[0] : arrived[0]));
@@ -260,8 +261,7 @@ int exchanged(BlockBody& b, const OpSpec& op, std::size_t i) {
 
 void ulysses_forward(BlockBody& b, const OpSpec& op) {
   const int q = exchanged(b, op, 0), k = exchanged(b, op, 1), v = exchanged(b, op, 2), lse = log_sum_exp(b, op, q);
-  const Tensor& result = b.builder().frame().program.tensors[static_cast<std::size_t>(
-      b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
+  const Tensor& result = nth(b.builder().frame().program.tensors, nth(b.tensors().value, op.outputs[0]));
   const int out =
       b.extra(key_context(op, "out_heads"), result.shape, result.dtype, by_heads(Layout(result.layout)), true);
   b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)),

@@ -2,6 +2,7 @@
 // convolution for the input's gradient and one for the weight's. Over tiles the input and the output's gradient come
 // with halos; the weight's gradient is a term of the sum over tiles (Dryden et al. 2019, sec. III).
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/operators/ops.hpp"
 
@@ -31,7 +32,7 @@ struct Sizes {
 
 Sizes sizes_of(BlockBody& b, const OpSpec& op) {
   const BlockSpec& spec = *b.tensors().spec;
-  const auto channels = [&](int t) { return spec.tensors[static_cast<std::size_t>(t)].shape[1].size / op.groups; };
+  const auto channels = [&](int t) { return nth(spec.tensors, t).shape[1].size / op.groups; };
   return {channels(op.inputs[0]), channels(op.outputs[0]), window_size(op)};
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/ops.hpp"
 #include "core/strategy/operators/ops_routing.hpp"
 
@@ -185,9 +186,7 @@ class Exchange {
   bool weighted_;
 };
 
-std::int64_t width(BlockBody& b, int t) {
-  return b.tensors().spec->tensors[static_cast<std::size_t>(t)].shape.back().size;
-}
+std::int64_t width(BlockBody& b, int t) { return nth(b.tensors().spec->tensors, t).shape.back().size; }
 
 /// One pass between tokens and rows, told by the experts of each token.
 void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const char* name, ComputeOp kind,

@@ -1,6 +1,7 @@
 // Experts' products: one grouped product for all experts of a rank. Split by etp they are column and row parallel as a
 // dense MLP's are, and rows are gathered and scattered over etp as tokens are under sequence parallelism.
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/fp8.hpp"
 #include "core/strategy/operators/ops.hpp"
 
@@ -222,8 +223,7 @@ void activation_backward(BlockBody& b, const OpSpec& op) {
                           : split  ? with_axis(all, Axis::etp, Partial{})
                                    : all;
     gradients.push_back(
-        b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].name + "_grad",
-                       inputs[i], layout));
+        b.scratch_like(op.name + "." + nth(b.tensors().spec->tensors, op.inputs[i]).name + "_grad", inputs[i], layout));
   }
   for (const int x : inputs) operands.push_back(read(x));
   for (const int g : gradients) operands.push_back(write(g));

@@ -1,5 +1,6 @@
 // Pools, batch norm, activations and joins of images: kernels bound by memory, whose bytes are their operands'.
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/operators/ops.hpp"
 
@@ -25,7 +26,7 @@ int output_gradient(BlockBody& b, const OpSpec& op) {
 int gradient_of(BlockBody& b, const OpSpec& op, std::size_t i, const Layout& layout) {
   ProgramFrame& f = b.builder().frame();
   const BlockTensors& tensors = b.tensors();
-  Tensor t = f.program.tensors[static_cast<std::size_t>(tensors.value[static_cast<std::size_t>(op.inputs[i])])];
+  Tensor t = nth(f.program.tensors, nth(tensors.value, op.inputs[i]));
   t.name = tensors.spec->name + "." + op.name + ".input_grad";
   t.layout = layout;
   t.lifetime = Lifetime::scratch;
@@ -53,8 +54,7 @@ void pool_forward(BlockBody& b, const OpSpec& op) {
   const int x = windowed_input(b, op, op.name);
   std::vector<Operand> operands{read(x)};
   if (!op.average) {
-    const Tensor y = b.builder().frame().program.tensors[static_cast<std::size_t>(
-        b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
+    const Tensor y = nth(b.builder().frame().program.tensors, nth(b.tensors().value, op.outputs[0]));
     operands.push_back(write(b.extra(positions(op), y.shape, DType::int64, without_halos(y.layout), true)));
   }
   emit(b, op, pool_task(ComputeOp::pool, op), std::move(operands));
@@ -121,7 +121,7 @@ ComputeTask statistics(BlockBody& b, const char* variant) {
 void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   ProgramFrame& f = b.builder().frame();
   const int x = b.value(op.inputs[0]);
-  const std::int64_t channels = b.tensors().spec->params[static_cast<std::size_t>(op.params[0])].elements();
+  const std::int64_t channels = nth(b.tensors().spec->params, op.params[0]).elements();
   const int sums = b.extra(moments(op), {f.constant(2 * channels)}, DType::fp32, {}, true);
   b.builder().compute(op.name + ".moments", statistics(b, "forward"), {read(x), write(sums)}, b.phase());
   b.all_reduce(sums, statistics_axes(b, op), op.name, b.phase());
@@ -233,7 +233,7 @@ void concat_backward(BlockBody& b, const OpSpec& op) {
       operands.push_back(write(parts.back()));
       split.scalars.push_back(first);
     }
-    first += static_cast<double>(b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].shape[1].size);
+    first += static_cast<double>(nth(b.tensors().spec->tensors, op.inputs[i]).shape[1].size);
   }
   if (operands.empty()) return;
   operands.insert(operands.begin(), read(dy));

@@ -4,6 +4,7 @@
 // gradient and its result, 12 bytes per logit at once; over a split vocabulary also the exponentials
 // (torch.distributed.tensor.parallel.loss_parallel).
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
@@ -98,7 +99,7 @@ void forward_loss(BlockBody& b, const OpSpec& op) {
 int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
   BodyBuilder& body = b.builder();
   const int out = b.scratch_like(key_loss(op, "logits_grad_fp32"), work, DType::fp32);
-  body.frame().program.tensors[static_cast<std::size_t>(body.tensor_id(out))].role = TensorRole::logits_gradient;
+  nth(body.frame().program.tensors, body.tensor_id(out)).role = TensorRole::logits_gradient;
   std::vector<Operand> operands{read(work), read(labels), write(out),
                                 write(b.scratch_like(key_loss(op, "label_grad"), work, DType::fp32))};
   if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp)))

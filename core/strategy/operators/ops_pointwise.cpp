@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
@@ -84,7 +85,7 @@ ComputeTask norm_task(BlockBody& b, const OpSpec& op, ComputeOp kind) {
   t.epsilon = op.eps;
   if (op.kind != OpKind::grouped_rms_norm) return t;
   const BlockSpec& spec = *b.tensors().spec;
-  t.scalars = {static_cast<double>(spec.params[static_cast<std::size_t>(op.params[0])].elements() / op.groups)};
+  t.scalars = {static_cast<double>(nth(spec.params, op.params[0]).elements() / op.groups)};
   return t;
 }
 

@@ -2,6 +2,7 @@
 // that frameworks train with take them together and keep nothing but their inputs (Dao and Gu 2024, sec. 7;
 // state-spaces/mamba, mamba_split_conv1d_scan_combined).
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
@@ -16,7 +17,7 @@ ComputeTask recurrence(BlockBody& b, const OpSpec& op, ComputeOp kind, const std
   BodyBuilder& body = b.builder();
   ProgramFrame& f = body.frame();
   const BlockSpec& spec = *b.tensors().spec;
-  const std::int64_t window = spec.params[static_cast<std::size_t>(op.params[0])].shape[1].size;
+  const std::int64_t window = nth(spec.params, op.params[0]).shape[1].size;
   ComputeTask t = pass(kind);
   t.dims = {body.dim(inputs[1], 0), body.dim(inputs[1], 1), body.dim(inputs[1], 2), body.dim(inputs[1], 3),
             body.dim(inputs[2], 2), body.dim(inputs[2], 3), f.constant(window),     f.constant(op.chunk)};
@@ -41,9 +42,8 @@ void backward_state_space(BlockBody& b, const OpSpec& op) {
   std::vector<int> inputs, gradients;
   for (const int x : op.inputs) {
     inputs.push_back(b.value(x));
-    gradients.push_back(
-        b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(x)].name + "_grad",
-                       inputs.back(), gradient_layout(b.stored(x))));
+    gradients.push_back(b.scratch_like(op.name + "." + nth(b.tensors().spec->tensors, x).name + "_grad", inputs.back(),
+                                       gradient_layout(b.stored(x))));
   }
   std::vector<Operand> operands{read(dy)};
   for (const int x : inputs) operands.push_back(read(x));

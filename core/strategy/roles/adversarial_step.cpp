@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/roles/skips.hpp"
 #include "core/strategy/roles/stage_tail.hpp"
 
@@ -47,7 +48,7 @@ AdversarialStep::AdversarialStep(ProgramFrame& frame, const AdversarialParts& pa
 
 void AdversarialStep::add_member(Member& member, int first_block, int last_block) {
   const auto end = [this](int block) {
-    return block < static_cast<int>(parts_.blocks.size()) ? parts_.blocks[static_cast<std::size_t>(block)].position
+    return block < static_cast<int>(parts_.blocks.size()) ? nth(parts_.blocks, block).position
                                                           : static_cast<int>(parts_.block_at.size());
   };
   member.chunk = {{first_block > 0 ? 1 : 0, 0, 0, 0, end(first_block), end(last_block)}};
@@ -89,15 +90,15 @@ void AdversarialStep::make_generator() {
 }
 
 int AdversarialStep::judged_images() const {
-  const BlockTensors& first = parts_.blocks[static_cast<std::size_t>(parts_.workload.network.discriminator)];
-  return frame_.edges[static_cast<std::size_t>(first.in_edge)].value;
+  const BlockTensors& first = nth(parts_.blocks, parts_.workload.network.discriminator);
+  return nth(frame_.edges, first.in_edge).value;
 }
 
 template <class Change>
 AdversarialStep::Made AdversarialStep::rebound(Made made, const Change& change) {
   auto& sets = frame_.program.binding_sets;
   const int input = judged_images();
-  BindingSet set = sets[static_cast<std::size_t>(made.bindings)];
+  BindingSet set = nth(sets, made.bindings);
   for (Binding& b : set)
     if (b.tensor == input && b.instance.layer_delta == 0) change(b);
   sets.push_back(std::move(set));
@@ -107,7 +108,7 @@ AdversarialStep::Made AdversarialStep::rebound(Made made, const Change& change) 
 /// Real images lie in storage of their own, like that of made ones. These are kept until backward has gone through.
 void AdversarialStep::make_discriminator() {
   const auto second = static_cast<std::size_t>(parts_.workload.network.discriminator);
-  Tensor images = frame_.program.tensors[static_cast<std::size_t>(judged_images())];
+  Tensor images = nth(frame_.program.tensors, judged_images());
   images.name = "real";
   images.lifetime = Lifetime::step;
   images.per_layer = false;
@@ -119,7 +120,7 @@ void AdversarialStep::make_discriminator() {
   real_images_ = discriminator_.step->images(real, !has_own);
   for (std::size_t b = second; b < parts_.blocks.size(); ++b)
     for (const Shown shown : {Shown::real, Shown::made, Shown::through}) {
-      BlockBodies& made = discriminator_.bodies[static_cast<std::size_t>(shown)][b];
+      BlockBodies& made = nth(discriminator_.bodies, shown)[b];
       const bool once = shown != Shown::real && !judges(*parts_.blocks[b].spec);
       made.forward = once ? discriminator_.bodies.front()[b].forward : pass_of(b, true, shown);
       made.backward = shown == Shown::made && !judges(*parts_.blocks[b].spec)
@@ -127,7 +128,7 @@ void AdversarialStep::make_discriminator() {
                           : pass_of(b, false, shown);
     }
   for (const Shown shown : {Shown::made, Shown::real}) {
-    BlockBodies& made = discriminator_.bodies[static_cast<std::size_t>(shown)][second];
+    BlockBodies& made = nth(discriminator_.bodies, shown)[second];
     const auto change = [&](Binding& b) {
       if (shown == Shown::real)
         b.tensor = real;
@@ -195,8 +196,7 @@ class AdversarialStep::Walk {
   static Slot slot_of(int microbatch) { return {Pass::backward, 0, microbatch}; }
   [[nodiscard]] const ChunkPlacement& chunk() const { return member_.chunk.front(); }
   [[nodiscard]] const BlockBodies& bodies(Shown shown, int position) const {
-    return member_.bodies[static_cast<std::size_t>(shown)]
-                         [static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])];
+    return nth(member_.bodies, shown)[static_cast<std::size_t>(nth(plan_.block_at, position))];
   }
   EventId add(const Made& made, Shown shown, int position, int microbatch, std::vector<Wait> waits, bool record) {
     RoleCall call{made, frame_.compute, position, chunk().chunk, microbatch, 0, std::move(waits), record};

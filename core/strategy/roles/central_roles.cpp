@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/central_bodies.hpp"
 
@@ -33,12 +34,12 @@ std::vector<CentralBucket> make_buckets(ProgramFrame& frame, StepBodies& step, c
   };
   for (std::size_t position = 0; position < plan.block_at.size(); ++position) {
     const int b = plan.block_at[position];
-    const BlockTensors& block = plan.blocks[static_cast<std::size_t>(b)];
+    const BlockTensors& block = nth(plan.blocks, b);
     for (std::size_t p = 0; p < block.param.size(); ++p) {
       if (block.shared_with[p] >= 0) continue;
       const ParamRef ref{static_cast<int>(position), b, static_cast<int>(p)};
       open.params.push_back(ref);
-      bytes += frame.program.local_bytes(frame.program.tensors[static_cast<std::size_t>(step.param_tensor(ref))], at);
+      bytes += frame.program.local_bytes(nth(frame.program.tensors, step.param_tensor(ref)), at);
       if (bytes >= plan.settings.bucket.value()) close();
     }
   }
@@ -138,12 +139,12 @@ class CentralRole {
   }
 
   std::vector<EventId> inputs(int position, int microbatch) {
-    const int b = plan_.block_at[static_cast<std::size_t>(position)];
-    const BlockBodies& block = plan_.bodies[static_cast<std::size_t>(b)];
+    const int b = nth(plan_.block_at, position);
+    const BlockBodies& block = nth(plan_.bodies, b);
     if (block.input.body < 0) return {};
     if (!funnel_) return {add(block.input, frame_.io, position, microbatch, {})};
     std::vector<CentralInput> tensors;
-    const BlockTensors& t = plan_.blocks[static_cast<std::size_t>(b)];
+    const BlockTensors& t = nth(plan_.blocks, b);
     for (std::size_t i = 0; i < t.value.size(); ++i)
       if (t.spec->tensors[i].is_input()) tensors.push_back({t.value[i], t.spec->tensors[i].field});
     return {add(rank_ == 0 ? bodies_.load_inputs(b, tensors) : bodies_.receive_inputs(b, tensors),
@@ -157,8 +158,8 @@ class CentralRole {
       for (const auto& [from, event] : arrived_)
         if ((funnel_ && position == 0) || from <= position) waits.push_back(event);
       std::erase_if(arrived_, [&](const auto& a) { return funnel_ || a.first <= position; });
-      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].forward,
-                  frame_.compute, position, microbatch, waits);
+      last_ =
+          add(nth(plan_.bodies, nth(plan_.block_at, position)).forward, frame_.compute, position, microbatch, waits);
     }
     if (funnel_ && bodies_.has_outputs())
       last_ = add(bodies_.outputs(true, rank_ == 0), frame_.dp, 0, microbatch, {last_});
@@ -169,8 +170,8 @@ class CentralRole {
     if (funnel_ && bodies_.has_outputs())
       waits.push_back(add(bodies_.outputs(false, rank_ == 0), frame_.dp, 0, microbatch, {last_}));
     for (int position = static_cast<int>(plan_.block_at.size()); position-- > 0;) {
-      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].backward,
-                  frame_.compute, position, microbatch, waits);
+      last_ =
+          add(nth(plan_.bodies, nth(plan_.block_at, position)).backward, frame_.compute, position, microbatch, waits);
       waits.clear();
       if (pushes && !funnel_) push(position, microbatch);
     }
@@ -213,10 +214,9 @@ class CentralRole {
       updated = add(step_.parameter_update(params, position), frame_.compute, position, 0, waits);
     // The next step hands out what this one has updated.
     for (const int entry : pulled_) {
-      Entry& e = role_.step[static_cast<std::size_t>(entry)];
+      Entry& e = nth(role_.step, entry);
       const auto first = static_cast<std::int32_t>(role_.waits.size());
-      for (std::int32_t w = 0; w < e.wait_count; ++w)
-        role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
+      for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(nth(role_.waits, e.first_wait + w)));
       role_.waits.push_back({updated, 1});
       e.first_wait = first;
       ++e.wait_count;

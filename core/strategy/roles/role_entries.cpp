@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -26,7 +27,7 @@ EventId RoleEntries::add(const RoleCall& call) {
 
 void RoleEntries::follow_passes(RoleCall& call) {
   for (const int pass : last_passes_) {
-    Entry& before = role_.step[static_cast<std::size_t>(pass)];
+    Entry& before = nth(role_.step, pass);
     if (!ends(call.made.body).opens_elsewhere && !ends(before.body).closes_elsewhere) continue;
     if (before.record < 0) before.record = next_event_++;
     call.waits.push_back({before.record});
@@ -45,14 +46,14 @@ std::pair<EventId, EventId> RoleEntries::add_pair(RoleCall first, RoleCall secon
   const auto at = static_cast<std::int32_t>(role_.step.size());
   last_passes_ = {at, at + 1};
   const EventId one = add(first), other = add(second);
-  role_.step[static_cast<std::size_t>(at)].interleave = at + 1;
+  nth(role_.step, at).interleave = at + 1;
   role_.step[static_cast<std::size_t>(at) + 1].interleave = at;
   return {one, other};
 }
 
 const BodyEnds& RoleEntries::ends(int body) {
   const auto [at, fresh] = ends_.try_emplace(body);
-  if (fresh) at->second = ends_of(frame_.program.bodies[static_cast<std::size_t>(body)], frame_.compute);
+  if (fresh) at->second = ends_of(nth(frame_.program.bodies, body), frame_.compute);
   return at->second;
 }
 
@@ -60,8 +61,7 @@ std::vector<Wait> RoleEntries::take_held_back() { return std::exchange(pending_,
 
 void RoleEntries::wait_next_step(Entry& e, EventId event) {
   const auto first = static_cast<std::int32_t>(role_.waits.size());
-  for (std::int32_t w = 0; w < e.wait_count; ++w)
-    role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
+  for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(nth(role_.waits, e.first_wait + w)));
   role_.waits.push_back({event, 1});
   e.first_wait = first;
   ++e.wait_count;

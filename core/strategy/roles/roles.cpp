@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/activation_offload.hpp"
 #include "core/strategy/roles/stage_tail.hpp"
@@ -39,11 +40,11 @@ class StageRole {
         offload_(frame, plan) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split
     // already.
-    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 &&
-                std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
-                  return std::holds_alternative<Replicate>(
-                      layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
-                });
+    scatters_ =
+        plan.settings.scatter_gather && plan.settings.tp > 1 &&
+        std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
+          return std::holds_alternative<Replicate>(layout_on(nth(frame.program.tensors, e.value).layout, Axis::tp));
+        });
     for (const ChunkPlacement& c : plan.chunks)
       if (c.stage == stage) offload_.add(c);
   }
@@ -66,7 +67,7 @@ class StageRole {
 
  private:
   [[nodiscard]] const BlockBodies& bodies_at(int position) const {
-    return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])];
+    return nth(plan_.bodies, nth(plan_.body_at, position));
   }
 
   // ---- messages
@@ -143,7 +144,7 @@ class StageRole {
     for (const UnitPlan::Gather& g : units_.before(k)) {
       const int base = StageGradients::base_of(g.params);
       RoleCall call{step_.gather_unit(g.params, base), frame_.dp, base, walk.slot.chunk, walk.slot.microbatch};
-      const EventId after = g.after >= 0 ? pass_ends_[static_cast<std::size_t>(g.after)] : pass_start_;
+      const EventId after = g.after >= 0 ? nth(pass_ends_, g.after) : pass_start_;
       if (after >= 0) call.waits.push_back({after});
       call.record = true;
       if (first_gather_ < 0) first_gather_ = static_cast<int>(entries_.role().step.size());
@@ -163,7 +164,7 @@ class StageRole {
       }
       whole_[g.unit] = whole;
     }
-    if (const auto at = whole_.find(units_.unit_at(walk.positions[static_cast<std::size_t>(k)])); at != whole_.end()) {
+    if (const auto at = whole_.find(units_.unit_at(nth(walk.positions, k))); at != whole_.end()) {
       walk.waits.push_back({at->second});
       whole_.erase(at);
     }
@@ -195,7 +196,7 @@ class StageRole {
 
   /// The call of the k-th position, or of its weight half; none where that has nothing to do.
   std::optional<RoleCall> call(Walk& walk, int k, bool weight) {
-    const int position = walk.positions[static_cast<std::size_t>(k)];
+    const int position = nth(walk.positions, k);
     const BlockBodies& b = bodies_at(position);
     const Slot& slot = walk.slot;
     if (walk.forward() && b.input.body >= 0) {
@@ -229,9 +230,9 @@ class StageRole {
   /// After the k-th position's last call.
   void finished(Walk& walk, int k, bool weight) {
     drop_units(walk, k, walk.last);
-    if (walk.forward()) move_out(walk, walk.positions[static_cast<std::size_t>(k)]);
+    if (walk.forward()) move_out(walk, nth(walk.positions, k));
     if (walk.forward() || !weight) return;
-    const int position = walk.positions[static_cast<std::size_t>(k)];
+    const int position = nth(walk.positions, k);
     if (position == plan_.deferred_position()) return;  // After the last backward.
     gradients_.finished(walk.slot, position, walk.last);
     if (gradients_.closes(walk.slot, position) && !plan_.settings.overlap.grad_reduce)
@@ -300,7 +301,7 @@ class StageRole {
 
   /// Both halves of a whole backward that is split, position by position.
   void add_whole(Walk& walk, int k) {
-    const int position = walk.positions[static_cast<std::size_t>(k)];
+    const int position = nth(walk.positions, k);
     const bool deferrable = position == plan_.deferred_position() && walk.slot.pass == Pass::backward;
     const bool split = plan_.schedule.splits_backward() || deferrable;
     add(walk, k, walk.slot.pass == Pass::backward_weight);

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 
@@ -40,9 +41,7 @@ struct RolePlan {
     return settings.deferred_head_gradients > 0 ? static_cast<int>(block_at.size()) - 1 : -1;
   }
   [[nodiscard]] int chunk_count() const { return shape.stages * shape.virtual_stages; }
-  [[nodiscard]] const ChunkPlacement& chunk(int c, int copy) const {
-    return chunks[static_cast<std::size_t>(copy * chunk_count() + c)];
-  }
+  [[nodiscard]] const ChunkPlacement& chunk(int c, int copy) const { return nth(chunks, copy * chunk_count() + c); }
 };
 
 /// Whether gradients are reduced after every microbatch, automatic resolved.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 
@@ -51,10 +52,10 @@ void link_skips(ProgramFrame& frame, const Network& network, const std::vector<C
     BlockTensors &maker = blocks[c.maker], &reader = blocks[c.reader];
     const std::size_t from = chunk_of(chunks, maker.position), to = chunk_of(chunks, reader.position);
     if (from != to) check_way(network, c, chunks, from, to);
-    const bool maker_keeps = maker.saved[static_cast<std::size_t>(c.made)];
-    const bool reader_keeps = reader.saved[static_cast<std::size_t>(c.read)] || reader.recompute_all;
+    const bool maker_keeps = nth(maker.saved, c.made);
+    const bool reader_keeps = nth(reader.saved, c.read) || reader.recompute_all;
     const bool others_drop = from == to && maker_keeps;
-    Tensor& value = frame.program.tensors[static_cast<std::size_t>(maker.value[static_cast<std::size_t>(c.made)])];
+    Tensor& value = nth(frame.program.tensors, nth(maker.value, c.made));
     value.lifetime = Lifetime::saved;
     value.per_layer = value.per_microbatch = true;
     Tensor grad = value;
@@ -62,12 +63,12 @@ void link_skips(ProgramFrame& frame, const Network& network, const std::vector<C
     grad.layout = gradient_layout(grad.layout);
     grad.lifetime = Lifetime::step;
     BlockTensors::Skip skip;
-    skip.value = maker.value[static_cast<std::size_t>(c.made)];
+    skip.value = nth(maker.value, c.made);
     skip.grad = frame.add_tensor(std::move(grad));
     skip.delta = maker.position - reader.position;
     skip.release_forward = !reader_keeps && !others_drop;
     skip.release_backward = reader_keeps && !others_drop;
-    reader.value[static_cast<std::size_t>(c.read)] = skip.value;
+    nth(reader.value, c.read) = skip.value;
     reader.skips_in[c.read] = skip;
     skip.delta = 0;
     skip.release_forward = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/base/index.hpp"
 #include "core/strategy/operators/fp8.hpp"
 
 namespace rehearse {
@@ -31,12 +32,11 @@ void StageGradients::list_parameters() {
   for (const ChunkPlacement& c : plan_.chunks) {
     if (c.stage != stage_) continue;
     for (int position = c.first_layer; position < c.last_layer; ++position) {
-      const int b = plan_.block_at[static_cast<std::size_t>(position)];
-      const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
+      const int b = nth(plan_.block_at, position);
+      const BlockTensors& tensors = nth(plan_.blocks, b);
       for (const auto& [name, tensor] : tensors.persistent) {
         entries_.role().persistent.push_back({tensor, position});
-        if (frame_.program.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::fp8_scales)
-          scales_.emplace_back(position, tensor);
+        if (nth(frame_.program.tensors, tensor).role == TensorRole::fp8_scales) scales_.emplace_back(position, tensor);
       }
       for (std::size_t p = 0; p < tensors.param.size(); ++p) {
         if (tensors.shared_with[p] >= 0) continue;
@@ -96,7 +96,7 @@ void StageGradients::find_final_positions() {
   }
   for (const ChunkPlacement& c : chunks_)
     for (int q = c.first_layer; q < c.last_layer; ++q) {
-      const BlockTensors& block = plan_.blocks[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(q)])];
+      const BlockTensors& block = nth(plan_.blocks, nth(plan_.block_at, q));
       for (std::size_t s = 0; s < block.param.size(); ++s)
         if (const auto owner = at.find({block.param[s], block.shared_with[s]});
             block.shared_with[s] >= 0 && owner != at.end())
@@ -127,7 +127,7 @@ void StageGradients::make_buckets() {
       if (!step_.needs_dp(p)) continue;
       Open& o = open[step_.data_axes(p)];
       o.bucket.params.push_back(p);
-      o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
+      o.bytes += frame_.program.local_bytes(nth(frame_.program.tensors, step_.grad_tensor(p)), at);
       const Bytes capacity = buckets_.empty() ? first : plan_.settings.bucket;
       if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
     }
@@ -168,10 +168,10 @@ void StageGradients::make_unit_buckets() {
 
 int StageGradients::with_storage(int bindings, int position) {
   if (!step_.shards_gradients()) return bindings;
-  BindingSet set = frame_.program.binding_sets[static_cast<std::size_t>(bindings)];
+  BindingSet set = nth(frame_.program.binding_sets, bindings);
   std::string key = std::to_string(bindings);
   for (Binding& b : set) {
-    const Tensor& t = frame_.program.tensors[static_cast<std::size_t>(b.tensor)];
+    const Tensor& t = nth(frame_.program.tensors, b.tensor);
     if (gradients_.count(b.tensor) == 0 || t.lifetime != Lifetime::step) continue;
     b.allocate = live_.insert({b.tensor, position + b.instance.layer_delta}).second;
     key += b.allocate ? '+' : ' ';
@@ -251,7 +251,7 @@ void StageGradients::send_rest_to_host(const std::vector<Wait>& ready) {
 
 int StageGradients::first_rank() const {
   for (int r = 0; r < frame_.program.mesh.ranks(); ++r)
-    if (frame_.program.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)] == stage_) return r;
+    if (nth(frame_.program.mesh.context(r).coord, Axis::pp) == stage_) return r;
   throw std::logic_error("stage without ranks");
 }
 
@@ -263,8 +263,8 @@ int StageGradients::base_of(const std::vector<ParamRef>& params) {
 
 /// Whether another stage holds a copy of the parameter under a name of its own, or this is such a copy.
 bool StageGradients::shared_name(const ParamRef& p) const {
-  const BlockTensors& block = plan_.blocks[static_cast<std::size_t>(p.block)];
-  const ParamSpec& spec = block.spec->params[static_cast<std::size_t>(p.param)];
+  const BlockTensors& block = nth(plan_.blocks, p.block);
+  const ParamSpec& spec = nth(block.spec->params, p.param);
   if (!spec.tied_to.empty()) return true;
   for (const BlockTensors& other : plan_.blocks)
     for (std::size_t q = 0; q < other.spec->params.size(); ++q)

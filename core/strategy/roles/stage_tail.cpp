@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -34,8 +36,7 @@ class StageTail {
     if (const auto& scales = gradients_.scales(); !scales.empty())
       entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
     const EventId updated = update(norm_done);
-    if (first_gather >= 0)
-      entries_.wait_next_step(entries_.role().step[static_cast<std::size_t>(first_gather)], updated);
+    if (first_gather >= 0) entries_.wait_next_step(nth(entries_.role().step, first_gather), updated);
     if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); }))
       gather_parameters(updated);
     if (step_.updates_on_host()) wait_for_parameters(updated);

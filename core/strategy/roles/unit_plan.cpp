@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 bool reshards(Reshard choice, const StrategySettings& settings) {
@@ -19,8 +21,8 @@ UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage)
   for (const ChunkPlacement& c : plan.chunks) {
     if (c.stage != stage) continue;
     for (int position = c.first_layer; position < c.last_layer; ++position) {
-      const int b = plan.block_at[static_cast<std::size_t>(position)];
-      const BlockTensors& block = plan.blocks[static_cast<std::size_t>(b)];
+      const int b = nth(plan.block_at, position);
+      const BlockTensors& block = nth(plan.blocks, b);
       std::vector<ParamRef> params;
       for (std::size_t p = 0; p < block.param.size(); ++p) {
         const int owner = block.shared_with[p];
@@ -40,9 +42,7 @@ UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage)
 /// after it, twice. Those of a recomputed layer stay whole in between where that is less than the reuse distance
 /// (DeepSpeed, stage3_max_reuse_distance).
 std::vector<ParamRef> UnitPlan::used_far_apart(const Unit& unit) const {
-  if (settings_.fsdp.enabled || pass_.forward ||
-      !plan_.blocks[static_cast<std::size_t>(unit.params.front().block)].recompute_all)
-    return {};
+  if (settings_.fsdp.enabled || pass_.forward || !nth(plan_.blocks, unit.params.front().block).recompute_all) return {};
   std::vector<ParamRef> out;
   double between = 0;
   for (auto p = unit.params.rbegin(); p != unit.params.rend(); ++p) {
@@ -82,8 +82,8 @@ int UnitPlan::reach(int k) const {
   double ahead = 0;
   int i = k;
   while (i < last) {
-    const int unit = unit_at(pass_.positions[static_cast<std::size_t>(i + 1)]);
-    if (unit >= 0) ahead += units_[static_cast<std::size_t>(unit)].elements;
+    const int unit = unit_at(nth(pass_.positions, i + 1));
+    if (unit >= 0) ahead += nth(units_, unit).elements;
     if (ahead > settings_.zero3.prefetch_bucket) break;
     ++i;
   }
@@ -94,9 +94,9 @@ std::vector<UnitPlan::Gather> UnitPlan::before(int k) {
   std::vector<Gather> out;
   if (!any()) return out;
   for (int i = k; i <= reach(k); ++i) {
-    const int index = unit_at(pass_.positions[static_cast<std::size_t>(i)]);
-    if (index < 0 || units_[static_cast<std::size_t>(index)].held) continue;
-    Unit& unit = units_[static_cast<std::size_t>(index)];
+    const int index = unit_at(nth(pass_.positions, i));
+    if (index < 0 || nth(units_, index).held) continue;
+    Unit& unit = nth(units_, index);
     unit.held = true;
     Gather g{index, {}, {}, k - 1};
     for (const ParamRef& p : unit.params)
@@ -114,11 +114,11 @@ bool UnitPlan::drops(const Unit& unit) const {
 
 std::vector<ParamRef> UnitPlan::dropped_after(int k) {
   std::vector<ParamRef> out;
-  const int index = any() ? unit_at(pass_.positions[static_cast<std::size_t>(k)]) : -1;
+  const int index = any() ? unit_at(nth(pass_.positions, k)) : -1;
   if (index < 0) return out;
   const auto same = [&](int position) { return unit_at(position) == index; };
   if (std::any_of(pass_.positions.begin() + k + 1, pass_.positions.end(), same)) return out;
-  Unit& unit = units_[static_cast<std::size_t>(index)];
+  Unit& unit = nth(units_, index);
   if (!unit.held || !drops(unit)) return out;
   unit.held = false;
   for (const ParamRef& p : unit.params)

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/strategy/roles/roles.hpp"
 
 namespace rehearse {
@@ -35,9 +36,7 @@ class UnitPlan {
   /// Index of a position's unit, or -1.
   [[nodiscard]] int unit_at(int position) const;
 
-  [[nodiscard]] const std::vector<ParamRef>& params_of(int unit) const {
-    return units_[static_cast<std::size_t>(unit)].params;
-  }
+  [[nodiscard]] const std::vector<ParamRef>& params_of(int unit) const { return nth(units_, unit).params; }
 
   void begin(UnitPass pass);
   /// What is to be issued before the k-th position of the pass: its own unit and those ahead of it.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -39,7 +40,7 @@ std::string_view what(const BlockSpec& block, DimTag tag) {
 /// same.
 Shard slice_of(const Shape& shape, int d, int tp) {
   Shard s = shard_on(d);
-  const Dim& dim = shape[static_cast<std::size_t>(d)];
+  const Dim& dim = nth(shape, d);
   s.padded = dim.tag == DimTag::vocabulary && dim.size % tp != 0;
   return s;
 }

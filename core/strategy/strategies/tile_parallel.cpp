@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/strategy.hpp"
@@ -57,11 +58,11 @@ class TiledSide {
   };
 
   [[nodiscard]] std::int64_t length(std::size_t b, int t) const {
-    const Shape& shape = network_.blocks[b].tensors[static_cast<std::size_t>(t)].shape;
+    const Shape& shape = nth(network_.blocks[b].tensors, t).shape;
     const int d = dim_of(shape, side_);
-    return d < 0 ? 0 : shape[static_cast<std::size_t>(d)].size;
+    return d < 0 ? 0 : nth(shape, d).size;
   }
-  Side& side(std::size_t b, int t) { return sides_[b][static_cast<std::size_t>(t)]; }
+  Side& side(std::size_t b, int t) { return nth(sides_[b], t); }
 
   [[nodiscard]] bool divides(std::int64_t n) const { return n > (n + tiles_ - 1) / tiles_ * (tiles_ - 1); }
 
@@ -79,7 +80,7 @@ class TiledSide {
       const std::int64_t n = length(b, static_cast<int>(t));
       if (n == 0) continue;
       if (static_cast<int>(t) == block.input)
-        mine.tiled = b > 0 && sides_[b - 1][static_cast<std::size_t>(network_.blocks[b - 1].output)].tiled;
+        mine.tiled = b > 0 && nth(sides_[b - 1], network_.blocks[b - 1].output).tiled;
       if (s.is_input() && s.loaded && !(mine.tiled = divides(n)))
         refuse(b, s.name, fmt::format("an image of {} cannot be cut so", n));
       if (!s.from.empty()) {
@@ -119,8 +120,7 @@ class TiledSide {
       if (!made.tiled) refuse(b, op.name, fmt::format("a side of {} cannot be cut so", out));
       return;
     }
-    const auto w =
-        static_cast<std::size_t>(dim_of(network_.blocks[b].tensors[static_cast<std::size_t>(y)].shape, side_)) - 2;
+    const auto w = static_cast<std::size_t>(dim_of(nth(network_.blocks[b].tensors, y).shape, side_)) - 2;
     const std::int64_t in = length(b, op.inputs[0]);
     const HaloNeed need = input_need(op, w, in, out, tiles_), back = gradient_need(op, w, in, out, tiles_);
     made.tiled &= need.fits && back.fits;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 
@@ -45,9 +46,7 @@ Neighbours::Neighbours(const MeetingBoard& board, int rank, int ranks) {
 }
 
 bool Neighbours::share_memory(const std::vector<int>& ranks) const {
-  const auto reach = [&](int a, int b) {
-    return reached_[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)] == '1';
-  };
+  const auto reach = [&](int a, int b) { return nth(nth(reached_, a), b) == '1'; };
   return std::all_of(ranks.begin(), ranks.end(), [&](int a) {
     return std::all_of(ranks.begin(), ranks.end(), [&](int b) { return reach(a, b); });
   });

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 
 namespace rehearse {
@@ -141,12 +142,10 @@ Pipes::Pipes(const MeetingBoard& board, const std::string& name, int member, int
 }
 Pipes::~Pipes() = default;
 
-Pipes::Bell& Pipes::bell_of(int member) const {
-  return *reinterpret_cast<Bell*>(blocks_[static_cast<std::size_t>(member)]->data());
-}
+Pipes::Bell& Pipes::bell_of(int member) const { return *reinterpret_cast<Bell*>(nth(blocks_, member)->data()); }
 
 Pipes::Pipe Pipes::pipe(int from, int to) const {
-  std::byte* const first = blocks_[static_cast<std::size_t>(to)]->data() + sizeof(Bell);
+  std::byte* const first = nth(blocks_, to)->data() + sizeof(Bell);
   std::byte* const bytes = first + static_cast<std::size_t>(members_) * sizeof(Pipe::Counts);
   return {reinterpret_cast<Pipe::Counts*>(first) + from, bytes + static_cast<std::size_t>(from) * capacity_, capacity_};
 }

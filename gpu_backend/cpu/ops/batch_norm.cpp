@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
 
@@ -46,8 +47,8 @@ struct BatchNormSums {
     own_rows<1>({&x}, [&](const Index& at, const auto& starts, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) {
         const auto v = static_cast<double>(x.as<T>()[starts[0] + i]);
-        sums[static_cast<std::size_t>(at[1])] += v;
-        sums[static_cast<std::size_t>(x.extent(1) + at[1])] += v * v;
+        nth(sums, at[1]) += v;
+        nth(sums, x.extent(1) + at[1]) += v * v;
       }
     });
     std::copy(sums.begin(), sums.end(), c.operand(1).as<T>());

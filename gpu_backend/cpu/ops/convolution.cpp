@@ -2,6 +2,7 @@
 // small one. A transposed convolution has its sides swapped. Weights are [small channels, large channels of a group,
 // window]. Over tiles the images come with the halos that their windows need.
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
@@ -85,8 +86,7 @@ void into_own_part(const TensorView& image, Fill fill) {
   part.held = &own;
   part.data = reinterpret_cast<std::byte*>(made.data());
   fill(part);
-  own_elements<2>({&part, &image},
-                  [&](const auto& at) { image.as<T>()[at[1]] = made[static_cast<std::size_t>(at[0])]; });
+  own_elements<2>({&part, &image}, [&](const auto& at) { image.as<T>()[at[1]] = nth(made, at[0]); });
 }
 
 /// small = weight * columns of large
@@ -175,8 +175,7 @@ struct ChannelSum {
     const TensorView& dy = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(dy.extent(1)), 0.0);
     own_rows<1>({&dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i)
-        sums[static_cast<std::size_t>(at[1])] += static_cast<double>(dy.as<T>()[starts[0] + i]);
+      for (std::int64_t i = 0; i < n; ++i) nth(sums, at[1]) += static_cast<double>(dy.as<T>()[starts[0] + i]);
     });
     for (std::size_t ch = 0; ch < sums.size(); ++ch) c.operand(1).as<T>()[ch] += static_cast<T>(sums[ch]);
   }

@@ -1,6 +1,7 @@
 // Dropout. Whether an element stays is a function of (seed, step, op, layer, global element), where sample 0 of a step
 // is the same sample whatever the microbatches: neither sharding nor recomputation changes it.
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
 
@@ -29,7 +30,7 @@ struct Dropout {
   static void run(const OperatorCall& c) {
     const std::vector<std::uint64_t> at = counters(c, c.operand(0));
     own_elements<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const auto& i) {
-      const bool keep = c.random.uniform(at[static_cast<std::size_t>(i[0])]) >= c.task->probability;
+      const bool keep = c.random.uniform(nth(at, i[0])) >= c.task->probability;
       c.operand(1).as<std::uint8_t>()[i[1]] = keep ? 1 : 0;
       c.operand(2).as<T>()[i[2]] = keep ? c.operand(0).as<T>()[i[0]] * kept_scale<T>(c) : T{0};
     });
@@ -41,7 +42,7 @@ struct DropoutAdd {
   static void run(const OperatorCall& c) {
     const std::vector<std::uint64_t> at = counters(c, c.operand(0));
     own_elements<4>({&c.operand(0), &c.operand(1), &c.operand(2), &c.operand(3)}, [&](const auto& i) {
-      const bool keep = c.random.uniform(at[static_cast<std::size_t>(i[0])]) >= c.task->probability;
+      const bool keep = c.random.uniform(nth(at, i[0])) >= c.task->probability;
       c.operand(2).as<std::uint8_t>()[i[2]] = keep ? 1 : 0;
       c.operand(3).as<T>()[i[3]] =
           c.operand(1).as<T>()[i[1]] + (keep ? c.operand(0).as<T>()[i[0]] * kept_scale<T>(c) : T{0});

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 namespace rehearse {
@@ -34,8 +35,7 @@ struct ExpertRows {
     if (c.task->group_sizes < 0) {
       const std::int64_t n = rows / slices / experts;
       for (std::int64_t s = 0; s < slices; ++s)
-        for (std::int64_t e = 0; e < experts; ++e)
-          of_expert[static_cast<std::size_t>(e)].push_back({(s * experts + e) * n, n});
+        for (std::int64_t e = 0; e < experts; ++e) nth(of_expert, e).push_back({(s * experts + e) * n, n});
       return;
     }
     const TensorView& counts = counts_of(c);
@@ -46,7 +46,7 @@ struct ExpertRows {
         std::int64_t n = 0;
         for (std::int64_t p = 0; p < peers; ++p) n += counts.as<std::int64_t>()[s * per_slice + p * experts + e];
         check_room(c, first + n, n, rows);
-        of_expert[static_cast<std::size_t>(e)].push_back({first, n});
+        nth(of_expert, e).push_back({first, n});
         first += n;
       }
     }

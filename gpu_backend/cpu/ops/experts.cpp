@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/ops/expert_rows.hpp"
 
@@ -22,12 +23,12 @@ std::vector<std::int64_t> rows_of(const OperatorCall& c, const TensorView& choic
   const auto n = static_cast<std::size_t>(choice.elements());
   std::vector<std::int64_t> count(experts, 0), place(n), first(experts, 0);
   for (std::size_t i = 0; i < n; ++i) {
-    std::int64_t& used = count[static_cast<std::size_t>(chosen[i])];
+    std::int64_t& used = nth(count, chosen[i]);
     place[i] = capacity > 0 && used >= capacity ? -1 : used++;
   }
   for (std::size_t e = 1; e < experts; ++e) first[e] = first[e - 1] + (padded ? capacity : count[e - 1]);
   for (std::size_t i = 0; i < n; ++i)
-    if (place[i] >= 0) place[i] += first[static_cast<std::size_t>(chosen[i])];
+    if (place[i] >= 0) place[i] += nth(first, chosen[i]);
   return place;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
@@ -104,7 +105,7 @@ void scores_of(const OperatorCall& c, const FlashAttentionShapes<T>& z, const Te
     for (const Run& r : k.held->global[1])
       for (std::int64_t x = 0; x < r.length && j < z.keys; ++x, ++j)
         if (r.first + x > query || (window > 0 && query - (r.first + x) >= window))
-          s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
+          nth(s, i * z.keys + j) = -std::numeric_limits<T>::infinity();
   }
 }
 
@@ -164,7 +165,7 @@ struct Backward {
         scores_of(c, z, q, k, b, h, p);
         for (std::int64_t i = 0; i < z.queries; ++i)
           for (std::int64_t j = 0; j < z.keys; ++j) {
-            T& x = p[static_cast<std::size_t>(i * z.keys + j)];
+            T& x = nth(p, i * z.keys + j);
             x = std::exp(x - lse.as<T>()[z.lse(b, i, h)]);
           }
         dropped = p;
@@ -176,8 +177,7 @@ struct Backward {
         const std::vector<T> dots = through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
         // A sink's probability times 0 less what softmax takes off every score; it has no value of its own.
         for (std::int64_t i = 0; sinks != nullptr && i < z.queries; ++i)
-          c.operand(10).as<T>()[h] -=
-              std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * dots[static_cast<std::size_t>(i)];
+          c.operand(10).as<T>()[h] -= std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * nth(dots, i);
         // Heads that share a key head add to its gradients after the first.
         const T beta = h % (z.heads / z.kv_heads) == 0 ? T{0} : T{1};
         const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;

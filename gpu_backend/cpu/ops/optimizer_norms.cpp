@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 namespace rehearse {
@@ -93,11 +94,11 @@ class Matrix {
   };
   /// False for padding.
   bool find(std::int64_t i, Place& p) const {
-    const std::int64_t e = at_[static_cast<std::size_t>(i)];
+    const std::int64_t e = nth(at_, i);
     if (e < 0) return false;
     const std::int64_t row = e / width_, expert = row / height_;
-    p = {static_cast<std::size_t>(row_at_[static_cast<std::size_t>(row)]),
-         static_cast<std::size_t>(column_at_[static_cast<std::size_t>(expert * width_ + e % width_)])};
+    p = {static_cast<std::size_t>(nth(row_at_, row)),
+         static_cast<std::size_t>(nth(column_at_, expert * width_ + e % width_))};
     return true;
   }
   [[nodiscard]] std::int64_t elements() const { return static_cast<std::int64_t>(at_.size()); }
@@ -110,7 +111,7 @@ class Matrix {
     const std::int64_t n = rows_complete_ ? height_ : width_;
     std::vector<double> out(static_cast<std::size_t>(x.elements() / n), 0.0);
     for (std::int64_t i = 0; i < x.elements(); ++i)
-      out[static_cast<std::size_t>(i / n)] += static_cast<double>(x.as<T>()[i]) / static_cast<double>(n);
+      nth(out, i / n) += static_cast<double>(x.as<T>()[i]) / static_cast<double>(n);
     return out;
   }
   /// Second moment at a place: the product of its row's and its column's statistics over the mean.
@@ -129,7 +130,7 @@ class Matrix {
     std::vector<std::int64_t> out(static_cast<std::size_t>(n), -1);
     const auto at = x.held->global_elements();
     for (std::size_t i = 0; i < at.size(); ++i)
-      if (at[i] >= 0) out[static_cast<std::size_t>(at[i])] = static_cast<std::int64_t>(i);
+      if (at[i] >= 0) nth(out, at[i]) = static_cast<std::int64_t>(i);
     return out;
   }
 

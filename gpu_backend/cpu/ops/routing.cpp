@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 namespace rehearse {
@@ -54,7 +55,7 @@ std::vector<std::int64_t> largest(const std::vector<T>& values, std::int64_t n) 
   std::vector<std::int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   const auto before = [&](std::int64_t a, std::int64_t b) {
-    const T x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    const T x = nth(values, a), y = nth(values, b);
     return x > y || (x == y && a < b);
   };
   std::partial_sort(order.begin(), order.begin() + n, order.end(), before);
@@ -72,14 +73,13 @@ std::vector<std::int64_t> choose(const Router& r, std::vector<T> p) {
     for (std::int64_t g = 0; g < r.groups; ++g) {
       const std::vector<T> members(p.begin() + g * size, p.begin() + (g + 1) * size);
       T sum{0};
-      for (const std::int64_t e : largest(members, std::min<std::int64_t>(2, size)))
-        sum += members[static_cast<std::size_t>(e)];
+      for (const std::int64_t e : largest(members, std::min<std::int64_t>(2, size))) sum += nth(members, e);
       worth.push_back(sum);
     }
     std::vector<bool> open(static_cast<std::size_t>(r.groups), false);
-    for (const std::int64_t g : largest(worth, r.limit)) open[static_cast<std::size_t>(g)] = true;
+    for (const std::int64_t g : largest(worth, r.limit)) nth(open, g) = true;
     for (std::int64_t e = 0; e < r.experts; ++e)
-      if (!open[static_cast<std::size_t>(e / size)]) p[static_cast<std::size_t>(e)] = T{-1};
+      if (!nth(open, e / size)) nth(p, e) = T{-1};
   }
   return largest(p, r.k);
 }
@@ -95,11 +95,10 @@ struct Route {
       const std::vector<T> p = probabilities<T, kSigmoid>(c.operand(0).as<T>() + t * r.experts, r.experts);
       const std::vector<std::int64_t> chosen = choose(r, p);
       T sum{0};
-      for (const std::int64_t e : chosen) sum += p[static_cast<std::size_t>(e)];
+      for (const std::int64_t e : chosen) sum += nth(p, e);
       for (std::int64_t i = 0; i < r.k; ++i) {
-        const std::int64_t e = chosen[static_cast<std::size_t>(i)];
-        c.operand(1).as<T>()[t * r.k + i] =
-            static_cast<T>(r.scale) * p[static_cast<std::size_t>(e)] / (r.normalises ? sum : T{1});
+        const std::int64_t e = nth(chosen, i);
+        c.operand(1).as<T>()[t * r.k + i] = static_cast<T>(r.scale) * nth(p, e) / (r.normalises ? sum : T{1});
         c.operand(2).as<std::int64_t>()[t * r.k + i] = e;
         // Shares of the choices of all tokens in the loss's scope, which a sum over ranks completes.
         if (load != nullptr)
@@ -115,13 +114,12 @@ void weights_gradient(const Router& r, const std::vector<T>& p, const T* dweight
                       std::vector<T>& dp) {
   T sum{0}, along{0};
   for (std::int64_t i = 0; i < r.k; ++i) {
-    sum += p[static_cast<std::size_t>(choice[i])];
-    along += dweights[i] * p[static_cast<std::size_t>(choice[i])];
+    sum += nth(p, choice[i]);
+    along += dweights[i] * nth(p, choice[i]);
   }
   const T scale = static_cast<T>(r.scale);
   for (std::int64_t i = 0; i < r.k; ++i)
-    dp[static_cast<std::size_t>(choice[i])] +=
-        r.normalises ? scale * (dweights[i] - along / sum) / sum : scale * dweights[i];
+    nth(dp, choice[i]) += r.normalises ? scale * (dweights[i] - along / sum) / sum : scale * dweights[i];
 }
 
 /// Adds the gradient of the balancing loss, aux E sum_e f_e P_e with P_e the mean of normalised probabilities (Fedus et

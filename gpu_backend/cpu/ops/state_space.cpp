@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 namespace rehearse {
@@ -146,8 +147,7 @@ struct StateSpace {
           sample.advance(h.data(), t, head);
           for (std::int64_t p = 0; p < z.head_dim; ++p) {
             const std::int64_t i = sample.row(t) * z.inner() + head * z.head_dim + p;
-            y[i] = (dot(&h[static_cast<std::size_t>(p * z.state)], sample.c(t, head), z.state) +
-                    in.d[head] * sample.x(t, head)[p]) *
+            y[i] = (dot(&nth(h, p * z.state), sample.c(t, head), z.state) + in.d[head] * sample.x(t, head)[p]) *
                    silu(in.z[i]);
           }
         }

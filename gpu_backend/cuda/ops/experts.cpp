@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/kernels/experts.hpp"
 #include "gpu_backend/cuda/ops/operands.hpp"
@@ -182,10 +183,9 @@ std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::i
     std::int64_t first = s * (rows / slices);
     for (std::int64_t e = 0; e < experts; ++e) {
       std::int64_t n = per_slice_counts.empty() ? rows / slices / experts : 0;
-      for (std::int64_t p = 0; p < peers; ++p)
-        n += per_slice_counts[static_cast<std::size_t>(s * per_slice + p * experts + e)];
+      for (std::int64_t p = 0; p < peers; ++p) n += nth(per_slice_counts, s * per_slice + p * experts + e);
       check_room(c, first + n, n, rows);
-      out[static_cast<std::size_t>(e * slices + s)] = {e, first, n};
+      nth(out, e * slices + s) = {e, first, n};
       first += n;
     }
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 
 namespace rehearse {
 namespace {
@@ -35,7 +36,7 @@ constexpr std::array<Scale, kGemmParameters> kScales{{
 double encode(double value, const Scale& s) { return s.log ? std::log(value) : value / s.unit; }
 double decode(double x, const Scale& s) { return std::clamp(s.log ? std::exp(x) : x * s.unit, s.low, s.high); }
 
-const Scale& scale_of(GemmParameter p) { return kScales[static_cast<std::size_t>(p)]; }
+const Scale& scale_of(GemmParameter p) { return nth(kScales, p); }
 
 GemmConstants decoded(const GemmFitOptions& options, std::span<const double> x) {
   GemmConstants c = options.start;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "tests/published/fit/fit_flash_profiles.hpp"
 
 namespace rehearse {
@@ -270,7 +271,7 @@ class Recipe {
     group.held_out = rounded(gemm_errors(rows.held_out, fit.constants));
     for (auto c : free)
       group.constants[std::string(name_of(c))] = {rounded(get(fit.constants, c)), source, fit.rows,
-                                                  rounded(fit.sensitivity[static_cast<std::size_t>(c)])};
+                                                  rounded(nth(fit.sensitivity, c))};
     if (!group.constants.contains("k_prologue")) group.constants["k_prologue"] = {0, source, 0, 0};
     return group;
   }

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/price/kernel_tables.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/price/support.hpp"
@@ -82,7 +83,7 @@ TEST_CASE("a few throttled rows do not drag the fit along") {
 
 TEST_CASE("sensitivities say what a constant decides: all shares of time add up") {
   const auto fit = fit_gemm(synthetic_rows(), four_free());
-  const auto at = [&](GemmParameter p) { return fit.sensitivity[static_cast<std::size_t>(p)]; };
+  const auto at = [&](GemmParameter p) { return nth(fit.sensitivity, p); };
   // time is homogeneous of degree 1 in 1/e, 1/f and t0
   CHECK(-at(efficiency) - at(bandwidth_fraction) + at(fixed) == Approx(1).epsilon(0.02));
   CHECK(at(tile_penalty) == 0);

@@ -16,8 +16,7 @@ TEST_CASE("a row's error is predicted over measured, less one", "[api]") {
   const ValidateAnswer answer = validate({kRuns}, {.data = toys(), .workers = 1});
   REQUIRE(answer.board.predicted() > 0);
   for (const ScoredRow& row : answer.board.rows)
-    if (row.predicted)
-      CHECK(row.error == Approx(row.prediction.step_time / row.row.job->measured.time - 1));
+    if (row.predicted) CHECK(row.error == Approx(row.prediction.step_time / row.row.job->measured.time - 1));
 }
 
 TEST_CASE("one row alone says the same of it", "[api]") {

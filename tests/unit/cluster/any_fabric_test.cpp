@@ -8,6 +8,7 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
 
+#include "core/base/index.hpp"
 #include "core/cluster/cluster_graph.hpp"
 #include "tests/unit/cluster/clusters.hpp"
 
@@ -208,7 +209,7 @@ TEST_CASE(
         fabric->route(src, 0, dst, 0, links);
         int length = 0;
         for (int link : links) length += weight_of(link);
-        const int shortest = distance[static_cast<std::size_t>(vertex_of(s, {.node = dst, .nic = 0}))];
+        const int shortest = nth(distance, vertex_of(s, {.node = dst, .nic = 0}));
         if (s.parameters.contains("valiant"))
           CHECK(length <= 2 * shortest + 4);
         else

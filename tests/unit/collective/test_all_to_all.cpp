@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/base/index.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/collective/all_to_all.hpp"
 #include "core/collective/traffic.hpp"
@@ -17,7 +18,7 @@ namespace {
 std::vector<double> loads(const Cluster& cluster, const std::vector<FluidEdge>& edges) {
   std::vector<double> out(static_cast<std::size_t>(cluster.link_count()), 0.0);
   for (const FluidEdge& e : edges)
-    for (const LinkId l : cluster.route(e.src, e.dst).links) out[static_cast<std::size_t>(l)] += e.bytes.value();
+    for (const LinkId l : cluster.route(e.src, e.dst).links) nth(out, l) += e.bytes.value();
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Collectives on a torus of chips: time by the bucket algorithm's formulas, links filled evenly, no NCCL.
 
+#include "core/base/index.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/collective/collective.hpp"
 #include "core/collective/torus_rings.hpp"
@@ -25,7 +26,7 @@ const Cluster& tpus(const std::string& name) {
 
 std::vector<DeviceId> all_torus(const Cluster& c) {
   std::vector<DeviceId> out(static_cast<std::size_t>(c.device_count()));
-  for (int d = 0; d < c.device_count(); ++d) out[static_cast<std::size_t>(d)] = d;
+  for (int d = 0; d < c.device_count(); ++d) nth(out, d) = d;
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "core/base/index.hpp"
 #include "tests/unit/config/support_scenario.hpp"
 
 using namespace rehearse;
@@ -58,7 +59,7 @@ class Draw {
   bool coin() { return number(0, 1) == 1; }
   std::int64_t power() { return std::int64_t{1} << number(0, 5); }
   std::string one_of(const std::vector<std::string>& names) {
-    return names[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(names.size()) - 1))];
+    return nth(names, number(0, static_cast<std::int64_t>(names.size()) - 1));
   }
   void maybe(json& s, const char* pointer, json value) {
     if (coin()) s[json::json_pointer(pointer)] = std::move(value);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/base/index.hpp"
 #include "core/estimate/estimate_pipeline.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
@@ -20,9 +21,9 @@ std::vector<Stage> equal_stages(const Schedule& schedule, const PipelineShape& s
   std::vector<Stage> out(static_cast<std::size_t>(shape.stages));
   for (int c = 0; c < chunks; ++c) {
     const int stage = schedule.stage_of(c, shape);
-    auto& passes = out[static_cast<std::size_t>(stage)].chunks[c];
+    auto& passes = nth(out, stage).chunks[c];
     for (const int direction : {0, 1}) {
-      StagePass& pass = passes[static_cast<std::size_t>(direction)];
+      StagePass& pass = nth(passes, direction);
       const int next = direction == 0 ? c + 1 : c - 1, before = direction == 0 ? c - 1 : c + 1;
       const auto remote = [&](int other) {
         return other >= 0 && other < chunks && schedule.stage_of(other, shape) != stage;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/report/results/validation_report.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
@@ -42,7 +43,7 @@ TEST_CASE("calibration measures every operator that a plan of sequences uses, at
             job.strategy.tp = tp;
             const Program p = job.lower();
             for (const Body& body : p.bodies)
-              for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+              for (const auto v : body.graph.vertices())
                 if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind)) {
                   INFO(measured_name(*c));
                   CHECK(measured.contains(measured_name(*c)));
@@ -119,7 +120,7 @@ TEST_CASE("a measured step is its kernels, its exposed communication and the res
   for (int r = 0; r < 2; ++r) {
     const RankPlan plan(program, r);
     for (std::size_t s = 0; s < 3; ++s) {
-      const auto& step = result.ranks[static_cast<std::size_t>(r)].steps[s];
+      const auto& step = nth(result.ranks, r).steps[s];
       REQUIRE(step.size() == plan.step().size());
       const StepShares shares = shares_of(plan, step, result.seconds[s]);
       CHECK(std::abs(shares.compute + shares.exposed + shares.rest - result.seconds[s]) < 1e-12);

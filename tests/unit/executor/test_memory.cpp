@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "gpu_backend/communicate/memory/memory_communicator.hpp"
 #include "gpu_backend/communicate/memory/neighbours.hpp"
 #include "gpu_backend/execute/random.hpp"
@@ -136,7 +137,7 @@ TEST_CASE("a sum through memory is the sum, with the same bits for all members")
       CAPTURE(members, n);
       std::vector<std::vector<float>> sums(static_cast<std::size_t>(members));
       as_members(members, [&](int m, const MeetingBoard& board) {
-        sums[static_cast<std::size_t>(m)] = all_reduced(*memory_communicator(board, "sum", m, members), numbers(n, m));
+        nth(sums, m) = all_reduced(*memory_communicator(board, "sum", m, members), numbers(n, m));
       });
       std::vector<double> wanted(n, 0), size(n, 0);
       for (int m = 0; m < members; ++m) {

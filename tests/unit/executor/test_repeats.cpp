@@ -56,7 +56,7 @@ TEST_CASE("an executor that is to replay on a CPU says why it does not, and runs
 TEST_CASE("a network asks for an input that no data has: refused before the first step, with those there are") {
   Program p = spread(small_job(Net::gpt), {});
   for (Body& body : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (auto* input = std::get_if<InputTask>(&body.graph[v].kind); input != nullptr && input->what == "tokens")
         input->what = "token_types";
   const auto data = synthetic_tokens(p.seed, kVocabulary);

@@ -1,6 +1,7 @@
 // Operators of layers with state-space mixers: the mixer itself, the norm over runs after it and the experts' squared
 // ReLU.
 
+#include "core/base/index.hpp"
 #include "tests/unit/executor/gradient_check.hpp"
 
 using namespace rehearse;
@@ -83,9 +84,7 @@ class Direct {
   }
 
  private:
-  [[nodiscard]] double of(std::size_t input, std::int64_t i) const {
-    return a_[input].real[static_cast<std::size_t>(i)];
-  }
+  [[nodiscard]] double of(std::size_t input, std::int64_t i) const { return nth(a_[input].real, i); }
   [[nodiscard]] double step(std::int64_t s, std::int64_t t, std::int64_t head) const {
     return std::log(1 + std::exp(of(4, (s * m_.tokens + t) * m_.heads + head) + of(9, head)));
   }

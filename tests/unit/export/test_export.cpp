@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/import/traces/read_trace.hpp"
 #include "core/import/traces/trace_report.hpp"
 #include "core/program/body.hpp"
@@ -257,7 +258,7 @@ struct Counted {
 
 Counted count(const Plan& plan, int rank) {
   const Program& p = plan.program;
-  const Role& role = p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
+  const Role& role = nth(p.roles, nth(p.role_of_rank, rank));
   ExprContext at = p.mesh.context(rank);
   at.tables = &p.tables;
   at.microbatches = role.microbatches > 0 ? role.microbatches : p.microbatches;
@@ -265,8 +266,8 @@ Counted count(const Plan& plan, int rank) {
   for (const Entry& e : role.step) {
     at.layer = e.layer, at.chunk = e.chunk, at.microbatch = e.microbatch, at.pass = e.pass, at.copy = e.copy;
     if (p.exprs.evaluate(e.predicate, at) == 0) continue;
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Body& body = nth(p.bodies, e.body);
+    for (const auto v : body.graph.vertices()) {
       const Task& t = body.graph[v];
       if (p.exprs.evaluate(t.predicate, at) == 0) continue;
       if (const auto* c = std::get_if<ComputeTask>(&t.kind)) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/index.hpp"
 #include "core/import/traces/call_words.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
@@ -178,7 +179,7 @@ TEST_CASE("Chakra nodes without starts are laid out by dependencies and streams"
                  "," + chakra(2, 4, 200, 0, "0") + "," + chakra(4, 7, 5, 1, ""));
   CHECK(t.laid_out);
   std::map<std::string, double> begins;
-  for (const DeviceEvent& e : t.events) begins[t.names[static_cast<std::size_t>(e.name)]] = e.begin.value() * 1e6;
+  for (const DeviceEvent& e : t.events) begins[nth(t.names, e.name)] = e.begin.value() * 1e6;
   CHECK(begins["n0"] == Approx(0));
   CHECK(begins["n2"] == Approx(100));
   CHECK(begins["n3"] == Approx(300));

@@ -1,3 +1,4 @@
+#include "core/base/index.hpp"
 #include "core/cluster/topology_matrix.hpp"
 #include "core/import/topology/nccl_xml.hpp"
 #include "tests/unit/import/imports.hpp"
@@ -56,7 +57,7 @@ TEST_CASE("a dump of eight H100: 18 NVLinks each to four chips, a NIC behind the
   CHECK(matrix.devices[8].device == "mlx5_0");
   CHECK(matrix.devices[0].cores == "0-79");
   for (const auto& link : m.links)
-    if (m.vertices[static_cast<std::size_t>(link.a)].kind == Kind::pcie_switch)
+    if (nth(m.vertices, link.a).kind == Kind::pcie_switch)
       CHECK(link.nccl_rate == BytesPerSecond{0.1875e9});  // 2.5 GT/s x1.
 }
 

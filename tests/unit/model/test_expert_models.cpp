@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "core/base/index.hpp"
 #include "models.hpp"
 #include "tests/support/source_path.hpp"
 
@@ -55,7 +56,7 @@ TEST_CASE("GPT-OSS has the parameters of its model card, in layers that alternat
   const std::vector<int> order = large.order();
   REQUIRE(order.size() == 38);
   for (std::size_t layer = 0; layer < 36; ++layer)
-    CHECK(large.blocks[static_cast<std::size_t>(order[layer + 1])].name == (layer % 2 == 0 ? "window_layer" : "layer"));
+    CHECK(nth(large.blocks, order[layer + 1]).name == (layer % 2 == 0 ? "window_layer" : "layer"));
 }
 
 TEST_CASE("a window costs what its keys cost") {

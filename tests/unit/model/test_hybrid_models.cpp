@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "core/base/index.hpp"
 #include "core/model/network_check.hpp"
 #include "models.hpp"
 
@@ -26,7 +27,7 @@ Network without_prediction(const std::string& name) {
 std::string letters(const Network& n) {
   std::string out;
   for (const int b : n.order()) {
-    const std::string& name = n.blocks[static_cast<std::size_t>(b)].name;
+    const std::string& name = nth(n.blocks, b).name;
     out += name == "mamba_layer"       ? 'M'
            : name == "attention_layer" ? '*'
            : name == "mlp_layer"       ? '-'
@@ -138,7 +139,7 @@ TEST_CASE("a Mamba-2 mixer splits by heads and by groups") {
   CHECK((find(layer.tensors, "mamba.b")->shape[2].tag == DimTag::kv_heads &&
          find(layer.tensors, "mamba.b")->shape[2].size == g));
   const auto& norm = *find(layer.ops, "mamba.norm");
-  CHECK((norm.groups == g && layer.params[static_cast<std::size_t>(norm.params[0])].shape[0].tag == DimTag::heads));
+  CHECK((norm.groups == g && nth(layer.params, norm.params[0]).shape[0].tag == DimTag::heads));
   CHECK(find(layer.ops, "mamba.core")->chunk == 8);
 }
 

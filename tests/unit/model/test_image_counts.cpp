@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "core/base/index.hpp"
 #include "core/model/operator_count.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/model/models.hpp"
@@ -43,7 +44,7 @@ TEST_CASE("DCGANs have the parameters of their layers") {
   const Network n = shipped("dcgan");
   REQUIRE(n.adversarial());
   std::int64_t generator = 0;
-  for (int b = 0; b < n.discriminator; ++b) generator += n.blocks[static_cast<std::size_t>(b)].parameter_count();
+  for (int b = 0; b < n.discriminator; ++b) generator += nth(n.blocks, b).parameter_count();
   CHECK(generator ==
         100 * 1024 * 16 + 25 * (1024 * 512 + 512 * 256 + 256 * 128 + 128 * 3) + 2 * (1024 + 512 + 256 + 128));
   CHECK(n.parameter_count() - generator ==
@@ -62,7 +63,7 @@ TEST_CASE("DCGANs have the parameters of their layers") {
   halve(config["discriminator"]["blocks"]);
   const Network half = build(config);
   generator = 0;
-  for (int b = 0; b < half.discriminator; ++b) generator += half.blocks[static_cast<std::size_t>(b)].parameter_count();
+  for (int b = 0; b < half.discriminator; ++b) generator += nth(half.blocks, b).parameter_count();
   CHECK(generator == 3'576'704);
   CHECK(half.parameter_count() - generator == 2'765'568);
 }

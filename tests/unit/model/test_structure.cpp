@@ -6,6 +6,8 @@
 
 #include "models.hpp"
 
+#include "core/base/index.hpp"
+
 namespace rehearse::test {
 namespace {
 
@@ -39,7 +41,7 @@ TEST_CASE("every model over sequences is an embedding, layers and a head that en
     }
     CHECK(n.layers() == layers);
     const OpSpec& last = n.blocks.back().ops.back();
-    CHECK(n.blocks.back().tensors[static_cast<std::size_t>(last.outputs[0])].fp32);
+    CHECK(nth(n.blocks.back().tensors, last.outputs[0]).fp32);
   }
 }
 

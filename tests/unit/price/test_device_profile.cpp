@@ -30,7 +30,7 @@ double synthetic(const std::vector<double>& size) {
 
 void learn(DeviceProfile::Setting& setting, const Program& program) {
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       if (!std::holds_alternative<ComputeTask>(body.graph[v].kind)) continue;
       for (const SizedOperation& o : sized_operations(program, body.graph[v], body, program.mesh.context(0))) {
         auto& op = setting.operators[o.name];
@@ -229,7 +229,7 @@ TEST_CASE("a product with several outputs is measured as one product each, and t
   const Program program = small(1);
   double outputs = 0, products = 0;
   for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr || c->op != ComputeOp::matmul || !c->variant.starts_with("linear")) continue;
       const auto parts = sized_operations(program, body.graph[v], body, program.mesh.context(0));

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/model/library.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
@@ -98,14 +99,14 @@ using TaskVisitor = std::function<void(const Entry&, const Body&, const Task&)>;
 
 /// Every task of one step of a rank, in issue order.
 inline void for_each_task(const Program& p, int rank, const TaskVisitor& visit) {
-  for (const Entry& e : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].step) {
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) visit(e, body, body.graph[v]);
+  for (const Entry& e : nth(p.roles, nth(p.role_of_rank, rank)).step) {
+    const Body& body = nth(p.bodies, e.body);
+    for (const auto v : body.graph.vertices()) visit(e, body, body.graph[v]);
   }
 }
 
 inline double bytes_of(const Program& p, const Body& body, const Operand& o, const ExprContext& at) {
-  return p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+  return p.local_bytes(nth(p.tensors, nth(body.formals, o.formal).like), at);
 }
 
 /// The large side of a collective on one rank: what NCCL's formulas take.
@@ -117,10 +118,10 @@ inline double collective_bytes(const Program& p, const Body& body, const Task& t
 
 /// Persistent bytes (views excluded) of one category on a rank's device.
 inline double persistent_bytes(const Program& p, int rank, MemoryCategory category) {
-  const Role& role = p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
+  const Role& role = nth(p.roles, nth(p.role_of_rank, rank));
   double bytes = 0;
   for (const Role::Persistent& held : role.persistent) {
-    const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+    const Tensor& t = nth(p.tensors, held.tensor);
     if (t.category == category && t.alias_of < 0 && t.space == MemorySpace::device)
       bytes += p.local_bytes(t, p.mesh.context(rank));
   }

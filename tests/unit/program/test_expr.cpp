@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "core/base/index.hpp"
 #include "core/program/expr.hpp"
 #include "tests/support/catch.hpp"
 
@@ -9,8 +10,8 @@ namespace {
 
 ExprContext somewhere() {
   ExprContext at;
-  at.coord[static_cast<std::size_t>(Axis::tp)] = 3;
-  at.extent[static_cast<std::size_t>(Axis::tp)] = 8;
+  nth(at.coord, Axis::tp) = 3;
+  nth(at.extent, Axis::tp) = 8;
   at.layer = 5;
   at.microbatch = 2;
   at.microbatches = 6;
@@ -111,7 +112,7 @@ TEST_CASE("a dynamic size is what its context says, else its expectation") {
   const ExprId mean = pool.apply(ExprOp::mul, pool.coord(Axis::ep), pool.constant(10));
   const ExprId size = pool.dynamic(1, mean);
   ExprContext at;
-  at.coord[static_cast<std::size_t>(Axis::ep)] = 3;
+  nth(at.coord, Axis::ep) = 3;
   CHECK(pool.evaluate(size, at) == 30);
   CHECK(pool.evaluate(pool.apply(ExprOp::element, size, pool.constant(2)), at) == 30);
   CHECK(pool.depends_on(size, Var::dynamic, 1));

@@ -1,5 +1,6 @@
 // Which global elements a rank holds, for every layout.
 
+#include "core/base/index.hpp"
 #include "core/program/held.hpp"
 #include "tests/support/catch.hpp"
 
@@ -26,7 +27,7 @@ struct Scene {
     std::vector<int> count(static_cast<std::size_t>(n), 0);
     for (int r = 0; r < program.mesh.ranks(); ++r)
       for (const std::int64_t e : on(r))
-        if (e >= 0) ++count[static_cast<std::size_t>(e)];
+        if (e >= 0) ++nth(count, e);
     return std::all_of(count.begin(), count.end(), [](int c) { return c == 1; });
   }
 };

@@ -1,5 +1,6 @@
 // Peak memory by liveness: one body worked out by hand, then facts of whole steps.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
 #include "tests/support/catch.hpp"
@@ -44,7 +45,7 @@ Program by_hand() {
     t.name = name;
     t.kind = ComputeTask{};
     t.operands = std::move(operands);
-    boost::add_vertex(t, body.graph);
+    body.graph.add(t);
   };
   task("make a", {{0, Access::read}, {1, Access::write}});
   task("make b", {{1, Access::read}, {2, Access::write}});
@@ -57,7 +58,7 @@ Program by_hand() {
   last.name = "drop";
   last.kind = ComputeTask{};
   last.operands = {{0, Access::read}};
-  boost::add_vertex(last, drop.graph);
+  drop.graph.add(last);
   p.bodies = {body, drop};
   p.binding_sets = {{{0, {}}, {3, {}, true, false}}, {{3, {}, false, true}}};
   Role role;
@@ -85,10 +86,14 @@ TEST_CASE("scratch lives from its first to its last use, a view keeps what it lo
   // a stays for the view: all of a, b and c at "make c".
   CHECK(peak.peak.value() == 1000 + 100 + 60 + 30 + 7 + 5);
   CHECK(peak.peak_at == "body, block 0, microbatch 0, at make c");
-  CHECK(peak.by_category[static_cast<std::size_t>(MemoryCategory::communication)].value() == 60);
-  CHECK(peak.by_category[static_cast<std::size_t>(MemoryCategory::workspace)].value() == 7);
+  CHECK(nth(peak.by_category, MemoryCategory::communication).value() == 60);
+  CHECK(nth(peak.by_category, MemoryCategory::workspace).value() == 7);
   // Without the view a ends where b begins to be read.
-  boost::clear_vertex(3, p.bodies[0].graph);
+  TaskGraph without;
+  for (const auto v : p.bodies[0].graph.vertices()) without.add(p.bodies[0].graph[v]);
+  for (const TaskGraph::Edge& e : p.bodies[0].graph.edges())
+    if (e.from != 3 && e.to != 3) without.add_edge(e.from, e.to);
+  p.bodies[0].graph = std::move(without);
   p.bodies[0].graph[3].operands = {{0, Access::read}};
   peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
   CHECK(peak.peak.value() == 1000 + 100 + 60);
@@ -100,8 +105,8 @@ TEST_CASE("other memory spaces do not count against the device") {
   p.tensors[0].space = MemorySpace::pinned_host;
   const auto peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
   CHECK(peak.peak.value() == 190);
-  CHECK(peak.peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)].value() == 1000);
-  CHECK(peak.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] == peak.peak);
+  CHECK(nth(peak.peak_by_space, MemorySpace::pinned_host).value() == 1000);
+  CHECK(nth(peak.peak_by_space, MemorySpace::device) == peak.peak);
 }
 
 TEST_CASE("what a predicate skips takes no memory") {
@@ -216,7 +221,7 @@ TEST_CASE("under 1F1B the first stage keeps most, each later one a microbatch le
   const auto memory = peak_memory(job.lower(), Bytes{0}, Bytes{0});
   REQUIRE(memory.size() == 8);
   const auto activations = [&](std::size_t stage) {
-    return memory[stage].by_category[static_cast<std::size_t>(MemoryCategory::activations)];
+    return nth(memory[stage].by_category, MemoryCategory::activations);
   };
   for (std::size_t s = 1; s < 8; ++s) {
     INFO(s);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/mesh.hpp"
 #include "tests/support/catch.hpp"
 
@@ -38,9 +39,7 @@ std::set<std::vector<int>> partition(const Mesh& mesh, const GroupSpec& group, c
   return out;
 }
 
-std::size_t coord(const Mesh& m, int rank, Axis a) {
-  return static_cast<std::size_t>(m.context(rank).coord[static_cast<std::size_t>(a)]);
-}
+std::size_t coord(const Mesh& m, int rank, Axis a) { return static_cast<std::size_t>(nth(m.context(rank).coord, a)); }
 
 }  // namespace
 
@@ -51,7 +50,7 @@ TEST_CASE("ranks and coordinates are a bijection, the first axis fastest") {
   CHECK(coord(mesh, 1, Axis::tp) == 1);
   CHECK(coord(mesh, 4, Axis::dp_replicate) == 1);
   CHECK(coord(mesh, 12, Axis::pp) == 1);
-  CHECK(mesh.context(5).extent[static_cast<std::size_t>(Axis::tp)] == 4);
+  CHECK(nth(mesh.context(5).extent, Axis::tp) == 4);
 }
 
 TEST_CASE("every family of groups divides the ranks") {
@@ -122,7 +121,7 @@ TEST_CASE("islands joined over dp share a coordinate that continues") {
   CHECK(mesh.island_of(5) == 0);
   CHECK(mesh.island_of(6) == 1);
   CHECK(coord(mesh, 7, Axis::dp_replicate) == 3);
-  CHECK(mesh.context(7).extent[static_cast<std::size_t>(Axis::dp_replicate)] == 4);
+  CHECK(nth(mesh.context(7).extent, Axis::dp_replicate) == 4);
   GroupSpec dp = along({Axis::dp_replicate});
   CHECK(mesh.members(dp, 0, pool) == std::vector{0, 2, 4});
   dp.across_islands = true;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 
@@ -77,7 +78,7 @@ TEST_CASE("the pattern knows a meaning that is read from a name") {
   CHECK(reads_a_name(R"(if (body.name.find("activations") != std::string::npos))"));
   CHECK(reads_a_name(R"(if (t.name.ends_with(".loss.logits_grad_fp32")))"));
   CHECK(reads_a_name(R"(if (p.streams[s] == "dp") dp = s;)"));
-  CHECK(reads_a_name(R"(if (p.streams[static_cast<std::size_t>(task.stream)].rfind("dp", 0) == 0) return false;)"));
+  CHECK(reads_a_name(R"(if (nth(p.streams, task.stream).rfind("dp", 0) == 0) return false;)"));
   CHECK(reads_a_name(R"(return trace.streams[stream].starts_with("dp");)"));
   CHECK(reads_a_name(R"(return t.loaded && t.name != "noise";)"));
   CHECK(reads_a_name(R"(return c.task->variant.ends_with("_sinks");)"));

@@ -74,7 +74,7 @@ Program exotic() {
     task.kind = std::move(kind);
     task.operands = {{0, Access::update}, {1, Access::write}};
     task.sm_share = 0.25;
-    return boost::add_vertex(task, body.graph);
+    return body.graph.add(task);
   };
   add(c);
   CollectiveTask all_to_all;
@@ -90,8 +90,8 @@ Program exotic() {
        {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}},
         TaskKind{InputTask{tokens, ExprPool::kOne, "tokens"}}, TaskKind{ScalarTask{"overflow", 0}}})
     add(kind);
-  boost::add_edge(0, 3, body.graph);
-  boost::add_edge(1, 2, body.graph);
+  body.graph.add_edge(0, 3);
+  body.graph.add_edge(1, 2);
   p.bodies = {body};
   p.binding_sets = {{{0, {0, 0, 1, 0}, true, false, 4}}, {}};
   Role role;

@@ -1,5 +1,6 @@
 // Each rule of validate() refuses a Program damaged in that one way.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -32,8 +33,8 @@ using Catch::Matchers::ContainsSubstring;
 #define CHECK_REFUSED(text, ...) CHECK_THAT(refusal([](Program & p) __VA_ARGS__), ContainsSubstring(text))
 
 std::vector<Entry>& step(Program& p) { return p.roles[0].step; }
-Body& body_of(Program& p, const Entry& e) { return p.bodies[static_cast<std::size_t>(e.body)]; }
-BindingSet& bindings_of(Program& p, const Entry& e) { return p.binding_sets[static_cast<std::size_t>(e.bindings)]; }
+Body& body_of(Program& p, const Entry& e) { return nth(p.bodies, e.body); }
+BindingSet& bindings_of(Program& p, const Entry& e) { return nth(p.binding_sets, e.bindings); }
 
 /// First entry of role 0 whose body has this name.
 std::size_t find(Program& p, const std::string& body) {
@@ -46,9 +47,7 @@ Entry& entry(Program& p, const std::string& body) { return step(p)[find(p, body)
 Task& task(Program& p, const std::string& body) { return body_of(p, entry(p, body)).graph[0]; }
 
 /// Of the first message to the next stage: for the forward pass it carries.
-Wait& first_wait(Program& p) {
-  return p.roles[0].waits[static_cast<std::size_t>(entry(p, "send.activations").first_wait)];
-}
+Wait& first_wait(Program& p) { return nth(p.roles[0].waits, entry(p, "send.activations").first_wait); }
 
 Binding& binding(Program& p, const std::string& body, bool Binding::*flag) {
   for (Binding& b : bindings_of(p, entry(p, body)))
@@ -114,13 +113,12 @@ TEST_CASE("events and issue order") {
     p.roles[0].marks = {{0, 999}};
     step(p)[0].mark_count = 1;
   });
-  CHECK_REFUSED("depends against its issue order",
-                { boost::add_edge(1, 0, body_of(p, entry(p, "layer.forward")).graph); });
+  CHECK_REFUSED("depends against its issue order", { body_of(p, entry(p, "layer.forward")).graph.add_edge(1, 0); });
 }
 
 TEST_CASE("a binding that is unlike its formal") {
   CHECK_REFUSED("another type, shape or layout", {
-    Tensor other = p.tensors[static_cast<std::size_t>(bindings_of(p, entry(p, "layer.forward")).at(0).tensor)];
+    Tensor other = nth(p.tensors, bindings_of(p, entry(p, "layer.forward")).at(0).tensor);
     other.dtype = DType::fp8;
     p.tensors.push_back(other);
     bindings_of(p, entry(p, "layer.forward")).at(0).tensor = static_cast<int>(p.tensors.size()) - 1;
@@ -129,7 +127,7 @@ TEST_CASE("a binding that is unlike its formal") {
   CHECK_REFUSED("more bindings", { bindings_of(p, entry(p, "layer.forward")).push_back({}); });
   CHECK_REFUSED("is a view and cannot be allocated", {
     for (Binding& b : bindings_of(p, entry(p, "gradients.reduce")))
-      if (p.tensors[static_cast<std::size_t>(b.tensor)].alias_of >= 0) b.release = true;
+      if (nth(p.tensors, b.tensor).alias_of >= 0) b.release = true;
   });
 }
 
@@ -149,9 +147,8 @@ TEST_CASE("storage") {
       }
   });
   CHECK_REFUSED("which is not allocated", {
-    std::erase_if(p.roles[0].persistent, [&](const Role::Persistent& t) {
-      return p.tensors[static_cast<std::size_t>(t.tensor)].name == "gradient_norm";
-    });
+    std::erase_if(p.roles[0].persistent,
+                  [&](const Role::Persistent& t) { return nth(p.tensors, t.tensor).name == "gradient_norm"; });
   });
 }
 
@@ -159,7 +156,7 @@ TEST_CASE("traffic") {
   CHECK_REFUSED("in different orders", {
     // The gradient norm's all-reduce joins all stages; stage 0 now calls it something else.
     Body other = body_of(p, entry(p, "gradient_norm"));
-    for (const auto v : boost::make_iterator_range(boost::vertices(other.graph))) other.graph[v].name += " again";
+    for (const auto v : other.graph.vertices()) other.graph[v].name += " again";
     p.bodies.push_back(other);
     entry(p, "gradient_norm").body = static_cast<int>(p.bodies.size()) - 1;
   });

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/results/memory_report.hpp"
 #include "tests/support/catch.hpp"
@@ -16,8 +17,8 @@ MemoryReport two_stages(double first_gb, double second_gb) {
   for (const double gb : {first_gb, second_gb}) {
     StageMemory s;
     s.stage = static_cast<int>(report.stages.size());
-    s.memory.by_category[static_cast<std::size_t>(MemoryCategory::weights)] = Bytes{gb * 1e9 - 3e9};
-    s.memory.by_category[static_cast<std::size_t>(MemoryCategory::framework)] = Bytes{3e9};
+    nth(s.memory.by_category, MemoryCategory::weights) = Bytes{gb * 1e9 - 3e9};
+    nth(s.memory.by_category, MemoryCategory::framework) = Bytes{3e9};
     s.memory.peak = Bytes{gb * 1e9};
     s.memory.peak_at = "layer.backward";
     s.needed = report.rule.needed(s.memory);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <random>
 
+#include "core/base/index.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "sim/simgrid_clock.hpp"
 #include "tests/support/catch.hpp"
@@ -199,8 +200,7 @@ TEST_CASE(
   CHECK(out.ends[2] == Approx(0.20).epsilon(1e-12));
   CHECK(out.solved == 2);
   double crossed = 0;
-  for (const auto link : cluster.route(0, 8).links)
-    crossed = std::max(crossed, out.link_bytes[static_cast<std::size_t>(link)]);
+  for (const auto link : cluster.route(0, 8).links) crossed = std::max(crossed, nth(out.link_bytes, link));
   CHECK(crossed == 2e9);
 }
 

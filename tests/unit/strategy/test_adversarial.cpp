@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -73,7 +74,7 @@ TEST_CASE("backward goes through a discriminator without adding to its gradients
   std::set<int> trained, passed;
   for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
     for (const Operand& o : task.operands) {
-      const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const Tensor& t = nth(p.tensors, nth(body.formals, o.formal).like);
       if (t.category != MemoryCategory::gradients || body.phase == Phase::optimizer) continue;
       // The generator's gradients come with the last pass, the discriminator's with the others.
       CHECK((e.pass == kThrough) != judges(p, e));
@@ -91,7 +92,7 @@ TEST_CASE("the generator learns from a discriminator that has been updated") {
   const Role& role = p.roles.front();
   const auto named = [&](const char* name, bool of_discriminator) {
     return [&p, name, of_discriminator](const Entry& e) {
-      return p.bodies[static_cast<std::size_t>(e.body)].name == name && judges(p, e) == of_discriminator;
+      return nth(p.bodies, e.body).name == name && judges(p, e) == of_discriminator;
     };
   };
   const auto in_pass = [](int pass) { return [pass](const Entry& e) { return e.pass == pass; }; };
@@ -130,8 +131,7 @@ TEST_CASE("each network has its own update and state") {
   // Two moments for the generator, one for the discriminator.
   const Network& n = job.workload.network;
   double generator = 0;
-  for (int b = 0; b < n.discriminator; ++b)
-    generator += static_cast<double>(n.blocks[static_cast<std::size_t>(b)].parameter_count());
+  for (int b = 0; b < n.discriminator; ++b) generator += static_cast<double>(nth(n.blocks, b).parameter_count());
   CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) ==
         4 * (generator + static_cast<double>(n.parameter_count())));
   job.strategy.dp = job.strategy.dp_replicate = 2;
@@ -143,8 +143,7 @@ TEST_CASE("each network has its own update and state") {
 TEST_CASE("made images of all microbatches are kept until the generator learns") {
   const auto activations = [](int microbatches) {
     return peak_memory(gan_job(1, microbatches).lower(), Bytes{0}, Bytes{0})
-        .front()
-        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+        .front() nth(.by_category, MemoryCategory::activations)
         .value();
   };
   const double image = 4.0 * 3 * 12 * 8;

@@ -1,5 +1,6 @@
 // A funnel and a parameter server: who holds what, and how many bytes cross whose wire.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -141,7 +142,7 @@ TEST_CASE("offloading leaves parameters and gradients on the device and the rest
     validate(p);
     double device = 0, host = 0;
     for (const Role::Persistent& q : p.roles[0].persistent) {
-      const Tensor& t = p.tensors[static_cast<std::size_t>(q.tensor)];
+      const Tensor& t = nth(p.tensors, q.tensor);
       if (t.alias_of < 0 && t.name != "gradient_norm")
         (t.space == MemorySpace::device ? device : host) += p.local_bytes(t, p.mesh.context(0));
     }

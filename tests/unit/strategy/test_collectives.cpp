@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -21,12 +22,12 @@ Counts collectives(const Program& p, const std::string& name, double bytes) {
   Counts out;
   for (const Body& body : p.bodies) {
     if (body.name != name) continue;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
       ++out[c->op];
       INFO(body.graph[v].name);
-      CHECK(p.groups[static_cast<std::size_t>(c->group)].axes == AxisSet{Axis::tp});
+      CHECK(nth(p.groups, c->group).axes == AxisSet{Axis::tp});
       CHECK(collective_bytes(p, body, body.graph[v], p.mesh.context(0)) == bytes);
     }
   }
@@ -55,7 +56,7 @@ std::vector<CollectivesCall> data_parallel_calls(const Program& p, int rank) {
   std::vector<CollectivesCall> out;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c != nullptr && p.groups[static_cast<std::size_t>(c->group)].name == "dp")
+    if (c != nullptr && nth(p.groups, c->group).name == "dp")
       out.push_back({task.name, c->op, collective_bytes(p, body, task, context_of(p, rank, e))});
   });
   return out;
@@ -112,7 +113,7 @@ TEST_CASE("a split vocabulary reduces one number per token three times, never th
   const Program p = gpt(2, false, Recompute::none).lower();
   int reductions = 0;
   for (const Body& body : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (body.name == "head.forward" && std::holds_alternative<CollectiveTask>(body.graph[v].kind)) {
         ++reductions;
         CHECK(collective_bytes(p, body, body.graph[v], p.mesh.context(0)) == 4.0 * 2 * 32);
@@ -150,7 +151,7 @@ TEST_CASE("without overlap gradients are reduced in one call, after the last bac
   CHECK(data_parallel_calls(p, 0).size() == 1);
   bool reduced = false;
   for (const Entry& e : p.roles[0].step) {
-    const std::string& name = p.bodies[static_cast<std::size_t>(e.body)].name;
+    const std::string& name = nth(p.bodies, e.body).name;
     reduced |= name == "gradients.reduce";
     if (name.find(".backward") != std::string::npos) CHECK_FALSE(reduced);
   }
@@ -188,10 +189,10 @@ TEST_CASE("a tied embedding is summed over the first and the last stage only") {
       if (body.name != "tied_embedding.reduce") return;
       ++calls;
       const auto& c = std::get<CollectiveTask>(task.kind);
-      CHECK(p.mesh.members(p.groups[static_cast<std::size_t>(c.group)], rank, p.exprs).size() == 2);
+      CHECK(p.mesh.members(nth(p.groups, c.group), rank, p.exprs).size() == 2);
       CHECK(collective_bytes(p, body, task, context_of(p, rank, e)) == 4.0 * 256 * 64 / 2);
     });
-    const int stage = p.role_of_rank[static_cast<std::size_t>(rank)];
+    const int stage = nth(p.role_of_rank, rank);
     CHECK(calls == (stage == 0 || stage == 3 ? 1 : 0));
   }
 }

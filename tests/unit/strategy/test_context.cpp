@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
@@ -31,11 +32,11 @@ std::map<CollectiveOp, double> sent(const Program& p, const std::string& body, i
   std::map<CollectiveOp, double> out;
   for (const Body& b : p.bodies) {
     if (b.name != body) continue;
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto v : b.graph.vertices()) {
       const auto* c = std::get_if<CollectiveTask>(&b.graph[v].kind);
-      if (c == nullptr || p.groups[static_cast<std::size_t>(c->group)].name != "cp") continue;
+      if (c == nullptr || nth(p.groups, c->group).name != "cp") continue;
       const ExprContext at = p.mesh.context(rank);
-      const double ranks = at.extent[static_cast<std::size_t>(Axis::cp)];
+      const double ranks = nth(at.extent, Axis::cp);
       double in = 0, result = 0;
       for (const Operand& o : b.graph[v].operands) (o.access == Access::write ? result : in) += bytes_of(p, b, o, at);
       switch (c->op) {
@@ -53,7 +54,7 @@ double scores(const Program& p, const std::string& body, int rank) {
   double out = 0;
   const ExprContext at = p.mesh.context(rank);
   for (const Body& b : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto v : b.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&b.graph[v].kind);
       if (b.name != body || c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad))
         continue;
@@ -107,12 +108,12 @@ TEST_CASE(
           std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (1 + 2) * (cp - 1) * block}});
   }
   for (const Body& b : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto v : b.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&b.graph[v].kind);
       if (c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) continue;
-      const auto before = boost::make_iterator_range(boost::in_edges(v, b.graph));
-      CHECK(std::any_of(before.begin(), before.end(), [&](const auto& e) {
-        return std::holds_alternative<CollectiveTask>(b.graph[boost::source(e, b.graph)].kind);
+      const auto& before = b.graph.before(v);
+      CHECK(std::any_of(before.begin(), before.end(), [&](TaskGraph::Vertex earlier) {
+        return std::holds_alternative<CollectiveTask>(b.graph[earlier].kind);
       }));
     }
 }
@@ -177,9 +178,9 @@ TEST_CASE("gradients are summed over cp, and optimizer state is divided over dp 
   int reductions = 0;
   for_each_task(whole, 0, [&](const Entry&, const Body&, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c == nullptr || whole.groups[static_cast<std::size_t>(c->group)].name != "dp") return;
+    if (c == nullptr || nth(whole.groups, c->group).name != "dp") return;
     ++reductions;
-    CHECK(whole.groups[static_cast<std::size_t>(c->group)].axes == AxisSet{Axis::cp});
+    CHECK(nth(whole.groups, c->group).axes == AxisSet{Axis::cp});
     CHECK(whole.exprs.evaluate(c->divisor, whole.mesh.context(0)) == 1);  // Terms of one mean, not means.
   });
   CHECK(reductions > 0);

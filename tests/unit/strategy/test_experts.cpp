@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
@@ -35,12 +36,12 @@ std::vector<ExpertsCall> calls(const Program& p, const std::string& name, int ra
   std::vector<ExpertsCall> out;
   for (const Body& body : p.bodies) {
     if (body.name != name) continue;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : body.graph.vertices())
       if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind)) {
         double given = 0;
         for (const Operand& o : body.graph[v].operands)
           if (o.access != Access::write) given += bytes_of(p, body, o, p.mesh.context(rank));
-        out.push_back({body.graph[v].name, p.groups[static_cast<std::size_t>(c->group)].name, c->op, given});
+        out.push_back({body.graph[v].name, nth(p.groups, c->group).name, c->op, given});
       }
   }
   return out;
@@ -130,7 +131,7 @@ TEST_CASE("experts' gradients are reduced over copies of the experts, all others
   for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr || task.name != "gradients") return;
-    const GroupSpec& group = p.groups[static_cast<std::size_t>(c->group)];
+    const GroupSpec& group = nth(p.groups, c->group);
     const ExprContext at = context_of(p, 0, e);
     reduced[group.name] += collective_bytes(p, body, task, at);
     CHECK(p.mesh.group_size(group, 0, p.exprs) == (group.name == "edp" ? 2 : 8));
@@ -183,8 +184,8 @@ TEST_CASE("sharded training divides experts over their copies, a single one incl
     int calls_of_experts = 0;
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
-      if (c == nullptr || p.groups[static_cast<std::size_t>(c->group)].name != "edp") return;
-      CHECK(p.mesh.group_size(p.groups[static_cast<std::size_t>(c->group)], 0, p.exprs) == 8 / ep);
+      if (c == nullptr || nth(p.groups, c->group).name != "edp") return;
+      CHECK(p.mesh.group_size(nth(p.groups, c->group), 0, p.exprs) == 8 / ep);
       const ExprContext at = context_of(p, 0, e);
       ++calls_of_experts;
       (c->op == CollectiveOp::all_gather ? gathered : scattered) += collective_bytes(p, body, task, at);
@@ -266,15 +267,15 @@ TEST_CASE("the two views of a stage agree wherever pp is placed") {
   Job job = moe(8, 2);
   job.strategy.pp = 2;
   const Program last = job.lower();
-  CHECK(last.mesh.context(1).coord[static_cast<std::size_t>(Axis::ep)] == 1);
+  CHECK(nth(last.mesh.context(1).coord, Axis::ep) == 1);
   job.strategy.placement = {"pp", "tp", "ep", "dp"};
   const Program first = job.lower();
   validate(first);
-  CHECK(first.mesh.context(2).coord[static_cast<std::size_t>(Axis::ep)] == 1);
+  CHECK(nth(first.mesh.context(2).coord, Axis::ep) == 1);
   job.strategy.placement = {"tp", "dp", "ep", "pp"};
   const Program outer = job.lower();
   validate(outer);
-  CHECK(outer.mesh.context(1).coord[static_cast<std::size_t>(Axis::edp)] == 1);
+  CHECK(nth(outer.mesh.context(1).coord, Axis::edp) == 1);
   // Two ranks stand before pp: no block of four experts' ranks does.
   job.strategy.tp = 2;
   job.strategy.sequence_parallel = true;
@@ -314,7 +315,7 @@ TEST_CASE("sizes that only the data decides are dynamic, and their sources are w
   CHECK(p.dynamic_dims[1].transpose_of == 0);
   for (const DynamicDim& d : p.dynamic_dims) {
     CHECK(p.exprs.evaluate(d.expectation, p.mesh.context(0)) <= p.exprs.evaluate(d.bound, p.mesh.context(0)));
-    CHECK(tensor(p, p.tensors[static_cast<std::size_t>(d.source)].name).dtype == DType::int64);
+    CHECK(tensor(p, nth(p.tensors, d.source).name).dtype == DType::int64);
   }
   const Tensor& rows = tensor(p, "layer.moe.dispatch");
   CHECK(std::holds_alternative<Ragged>(layout_on(rows.layout, Axis::ep)));
@@ -399,7 +400,7 @@ TEST_CASE("copies of tokens are moved by a dispatcher's own kernels, rows of eac
     job.strategy.dispatch = copies ? Dispatch::hierarchical : Dispatch::all_to_all;
     int seen = 0;
     for (const Body& body : job.lower().bodies)
-      for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      for (const auto v : body.graph.vertices())
         if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind);
             c != nullptr && c->op == CollectiveOp::all_to_all && body.graph[v].operands.size() > 1) {
           CHECK((c->direct == copies || body.graph[v].name.ends_with(".sizes")));
@@ -427,13 +428,13 @@ TEST_CASE(
       const auto exchanges = [&](std::int32_t first, std::int32_t last) {
         std::set<std::string> out;  // Of dispatch, or of combine.
         for (std::int32_t v = first; v < last; ++v)
-          if (const Task& t = body.graph[static_cast<std::size_t>(v)];
+          if (const Task& t = nth(body.graph, v);
               std::holds_alternative<CollectiveTask>(t.kind) && !t.name.ends_with(".sizes"))
             for (const char* op : {"moe.dispatch", "moe.combine"})
               if (t.name.starts_with(op)) out.insert(op);
         return out;
       };
-      const auto end = static_cast<std::int32_t>(boost::num_vertices(body.graph));
+      const auto end = static_cast<std::int32_t>(body.graph.size());
       if (exchanges(0, end).empty()) continue;  // The layer without experts.
       REQUIRE(body.segments.size() == 2);
       const bool back = body.name == "layer.backward";
@@ -545,8 +546,7 @@ TEST_CASE("the prediction module shares the word table across stages and the out
   validate(p);
   const auto held = [&](int rank, const std::string& name) {
     int n = 0;
-    for (const auto& h : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent)
-      n += p.tensors[static_cast<std::size_t>(h.tensor)].name == name;
+    for (const auto& h : nth(p.roles, nth(p.role_of_rank, rank)).persistent) n += nth(p.tensors, h.tensor).name == name;
     return n;
   };
   CHECK(held(0, "embedding.word.weight") == 1);
@@ -555,7 +555,7 @@ TEST_CASE("the prediction module shares the word table across stages and the out
   CHECK(held(2, "head.mtp1.logits.weight") == 0);
   int tied = 0;
   for_each_task(p, 2, [&](const Entry&, const Body& body, const Task& task) {
-    if (task.name == "tied_embedding") tied += body.formals[static_cast<std::size_t>(task.operands[0].formal)].bound;
+    if (task.name == "tied_embedding") tied += nth(body.formals, task.operands[0].formal).bound;
   });
   CHECK(tied == 1);
 }

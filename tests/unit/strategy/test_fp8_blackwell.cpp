@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/program/body.hpp"
@@ -46,11 +47,7 @@ double copies_per_cast(const Program& p) {
     tensors += static_cast<int>(c->dims.size());
     for (const Operand& o : task.operands)
       copies +=
-          o.access == Access::write &&
-                  p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype ==
-                      DType::fp8
-              ? 1
-              : 0;
+          o.access == Access::write && nth(p.tensors, nth(body.formals, o.formal).like).dtype == DType::fp8 ? 1 : 0;
   });
   return static_cast<double>(copies) / tensors;
 }
@@ -152,9 +149,7 @@ TEST_CASE("attention in fp8 over context-parallel ranks: what travels is cast be
         if (c == nullptr || task.stream != p.stream_along(Axis::cp)) return;
         for (const Operand& o : task.operands)
           if (o.access == Access::read)
-            out[task.name] += p.local_bytes(
-                p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)],
-                p.mesh.context(0));
+            out[task.name] += p.local_bytes(nth(p.tensors, nth(body.formals, o.formal).like), p.mesh.context(0));
       });
       return out;
     };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/strategy/operators/halo.hpp"
@@ -49,7 +50,7 @@ std::int64_t halo_elements(const Program& p, int rank, const std::string& part =
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr || c->op != CollectiveOp::halo_exchange || task.name.find(part) == std::string::npos) return;
     ExprContext at = context_of(p, rank, e);
-    const auto members = p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
+    const auto members = p.mesh.members(nth(p.groups, c->group), rank, p.exprs);
     for (std::size_t i = 0; i < members.size(); ++i) {
       at.peer = static_cast<int>(i);
       sum += p.exprs.evaluate(c->count_to_peer, at);
@@ -112,10 +113,7 @@ TEST_CASE("ResNet-50 keeps about 22 million elements per image") {
   // and the additions', which nothing keeps.
   Job job = fp32(shipped("resnet50"));
   const Program p = job.lower();
-  const double peak = peak_memory(p, Bytes{0}, Bytes{0})
-                          .at(0)
-                          .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
-                          .value();
+  const double peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
   CHECK(peak / 4 > 19e6);
   CHECK(peak / 4 < 25e6);
 }
@@ -161,8 +159,8 @@ TEST_CASE("a message carries the shape that crosses its boundary") {
     });
   CHECK(sent.size() == 3);
   for (const auto& [boundary, bytes] : sent) {
-    const BlockSpec& next = n.blocks[static_cast<std::size_t>(boundary)];
-    CHECK(bytes == 4.0 * static_cast<double>(elements(next.tensors[static_cast<std::size_t>(next.input)].shape, 2, 0)));
+    const BlockSpec& next = nth(n.blocks, boundary);
+    CHECK(bytes == 4.0 * static_cast<double>(elements(nth(next.tensors, next.input).shape, 2, 0)));
   }
 }
 
@@ -180,8 +178,8 @@ TEST_CASE("skip connections travel with the messages of every boundary on their 
   const ChunkPlacement& first = p.chunks[0];
   double expected = 0;
   const Network& n = job.workload.network;
-  const BlockSpec& next = n.blocks[static_cast<std::size_t>(first.last_layer)];
-  expected += 4.0 * static_cast<double>(elements(next.tensors[static_cast<std::size_t>(next.input)].shape, 1, 0));
+  const BlockSpec& next = nth(n.blocks, first.last_layer);
+  expected += 4.0 * static_cast<double>(elements(nth(next.tensors, next.input).shape, 1, 0));
   for (const BlockSpec& b : n.blocks)
     for (const TensorSpec& t : b.tensors)
       if (!t.from.empty() && find_skip(n, t.from).first < first.last_layer)
@@ -281,10 +279,7 @@ TEST_CASE("tiles hold equal parts of the image and all of the parameters, whose 
   CHECK(reduced_bytes(tiled, 0) == reduced_bytes(whole, 0));
   CHECK(persistent_bytes(tiled, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
   const auto activations = [](const Program& p) {
-    return peak_memory(p, Bytes{0}, Bytes{0})
-        .at(0)
-        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
-        .value();
+    return peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
   };
   CHECK(activations(tiled) < 0.3 * activations(whole));
   CHECK(activations(tiled) > 0.25 * activations(whole));

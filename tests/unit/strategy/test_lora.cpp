@@ -1,5 +1,6 @@
 // Low-rank adapters: what a step computes, keeps and sends where the model's own weights are frozen.
 
+#include "core/base/index.hpp"
 #include "core/model/adapters.hpp"
 
 #include <map>
@@ -52,10 +53,7 @@ Job with_settings(const LoraSettings& lora, int tp = 1) {
 
 /// Of one rank, bytes.
 double peak_activations(const Program& p) {
-  return peak_memory(p, Bytes{0}, Bytes{0})
-      .front()
-      .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
-      .value();
+  return peak_memory(p, Bytes{0}, Bytes{0}).front() nth(.by_category, MemoryCategory::activations).value();
 }
 
 std::string refusal_lora(Job job) {
@@ -231,12 +229,12 @@ TEST_CASE("fully sharded units gather frozen weights and adapters, and scatter g
   validate(p);
   double gathered = 0, scattered = 0;
   for (const Entry& e : p.roles.front().step) {
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Body& body = nth(p.bodies, e.body);
+    for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind);
       if (c == nullptr || (c->op != CollectiveOp::all_gather && c->op != CollectiveOp::reduce_scatter)) continue;
       for (const Operand& o : body.graph[v].operands) {
-        const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+        const Tensor& t = nth(p.tensors, nth(body.formals, o.formal).like);
         const double elements = static_cast<double>(p.local_elements(t, p.mesh.context(0)));
         if (c->op == CollectiveOp::all_gather && o.access == Access::write) gathered += elements;
         if (c->op == CollectiveOp::reduce_scatter && o.access != Access::write) scattered += elements;
@@ -251,8 +249,8 @@ TEST_CASE("fully sharded units gather frozen weights and adapters, and scatter g
   CHECK(scattered == adapters_of_all());
   // A rank keeps half of the frozen weights in 16 bits, and of each adapter half of master copy, moments and gradient.
   const auto held = peak_memory(p, Bytes{0}, Bytes{0}).front().by_category;
-  CHECK(held[static_cast<std::size_t>(MemoryCategory::weights)].value() == frozen / 2 * 2);
-  CHECK(held[static_cast<std::size_t>(MemoryCategory::optimizer)].value() == adapters_of_all() / 2 * 12);
+  CHECK(nth(held, MemoryCategory::weights).value() == frozen / 2 * 2);
+  CHECK(nth(held, MemoryCategory::optimizer).value() == adapters_of_all() / 2 * 12);
 }
 
 TEST_CASE("adapters are refused where frozen weights have no lowering") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/strategy/execution_gaps.hpp"
@@ -87,9 +88,7 @@ TEST_CASE("ranks are numbered by placement, fastest axis first") {
   job.strategy.tp = 2;
   job.strategy.dp = 2;
   job.strategy.pp = 2;
-  const auto coord = [](const Program& p, int rank, Axis a) {
-    return p.mesh.context(rank).coord[static_cast<std::size_t>(a)];
-  };
+  const auto coord = [](const Program& p, int rank, Axis a) { return nth(p.mesh.context(rank).coord, a); };
   Program p = job.lower();
   CHECK(coord(p, 1, Axis::tp) == 1);
   CHECK(coord(p, 2, Axis::dp_replicate) == 1);
@@ -109,9 +108,9 @@ TEST_CASE("every stage holds equal layers, embedding and head at the ends") {
   REQUIRE(p.chunks.size() == 4);
   const int first[] = {0, 3, 5, 7}, last[] = {3, 5, 7, 10};
   for (int c = 0; c < 4; ++c) {
-    CHECK(p.chunks[static_cast<std::size_t>(c)].stage == c % 2);
-    CHECK(p.chunks[static_cast<std::size_t>(c)].first_layer == first[c]);
-    CHECK(p.chunks[static_cast<std::size_t>(c)].last_layer == last[c]);
+    CHECK(nth(p.chunks, c).stage == c % 2);
+    CHECK(nth(p.chunks, c).first_layer == first[c]);
+    CHECK(nth(p.chunks, c).last_layer == last[c]);
   }
 }
 
@@ -206,8 +205,7 @@ TEST_CASE("overlap decides who waits for whom") {
     job.strategy.overlap.pp = overlap;
     const Program p = job.lower();
     int sends = 0;
-    for (const Entry& e : p.roles[0].step)
-      sends += p.bodies[static_cast<std::size_t>(e.body)].name == "send.activations" && e.record >= 0;
+    for (const Entry& e : p.roles[0].step) sends += nth(p.bodies, e.body).name == "send.activations" && e.record >= 0;
     return sends;
   };
   CHECK(waits(true) == 0);                  // Nobody waits for a send.
@@ -243,7 +241,7 @@ TEST_CASE(
     std::set<std::string> pieces, added;
     for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
       const auto tensor = [&](const Operand& o) -> const Tensor& {
-        return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+        return nth(p.tensors, nth(body.formals, o.formal).like);
       };
       if (task.phase != Phase::weight_grad) return;
       for (const Operand& o : task.operands) {

@@ -1,5 +1,6 @@
 // Activations in host memory.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
@@ -26,10 +27,7 @@ double copied(const Program& p, const std::string& body) {
 }
 
 double host_peak(const Program& p) {
-  return peak_memory(p, Bytes{0}, Bytes{0})
-      .at(0)
-      .peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)]
-      .value();
+  return peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.peak_by_space, MemorySpace::pinned_host).value();
 }
 
 }  // namespace
@@ -47,10 +45,7 @@ TEST_CASE("what layers keep goes to the host and comes back, once each") {
 
 TEST_CASE("device memory no longer grows with layers") {
   const auto activations = [](Job job) {
-    return peak_memory(job.lower(), Bytes{0}, Bytes{0})
-        .at(0)
-        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
-        .value();
+    return peak_memory(job.lower(), Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
   };
   const double eight = activations(gpt(Recompute::none, 8)), sixteen = activations(gpt(Recompute::none, 16));
   CHECK(sixteen == Approx(eight));

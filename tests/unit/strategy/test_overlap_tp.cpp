@@ -1,5 +1,6 @@
 // Tensor parallelism in pieces: the same bytes and the same products, cut by the sequence.
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
@@ -26,9 +27,9 @@ struct Sent {
 Sent sent(const Program& p, const std::string& body) {
   Sent out;
   const ExprContext at = p.mesh.context(0);
-  const double ranks = at.extent[static_cast<std::size_t>(Axis::tp)];
+  const double ranks = nth(at.extent, Axis::tp);
   for (const Body& b : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto v : b.graph.vertices()) {
       const auto* c = std::get_if<CollectiveTask>(&b.graph[v].kind);
       if (b.name != body || c == nullptr) continue;
       const double large = collective_bytes(p, b, b.graph[v], at);
@@ -73,14 +74,14 @@ TEST_CASE("pieces of products add up to the products") {
 TEST_CASE("every hop has a product beside it to hide under") {
   const Program p = megatron(4, true, tiny_neox()).lower();
   for (const Body& b : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    for (const auto v : b.graph.vertices()) {
       const auto* c = std::get_if<CollectiveTask>(&b.graph[v].kind);
       if (c == nullptr || c->op != CollectiveOp::send_recv) continue;
       // The next task in issue order computes, and does not wait for the hop.
       INFO(b.graph[v].name);
-      REQUIRE(v + 1 < boost::num_vertices(b.graph));
+      REQUIRE(v + 1 < b.graph.size());
       CHECK(std::holds_alternative<ComputeTask>(b.graph[v + 1].kind));
-      CHECK_FALSE(boost::edge(v, v + 1, b.graph).second);
+      CHECK_FALSE(b.graph.has_edge(v, v + 1));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
@@ -25,8 +26,7 @@ Job pipeline(const std::string& schedule, int pp, int microbatches, int virtual_
 
 double activations(const Program& p, int stage) {
   return peak_memory(p, Bytes{0}, Bytes{0})
-      .at(static_cast<std::size_t>(stage))
-      .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+      .at(static_cast<std::size_t>(stage)) nth(.by_category, MemoryCategory::activations)
       .value();
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("the two halves of backward do what the whole does, each its own gradi
       std::map<Phase, int> products;
       for (const Role& role : halves.roles)
         for (const Entry& e : role.step) {
-          const Body& body = halves.bodies[static_cast<std::size_t>(e.body)];
-          for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+          const Body& body = nth(halves.bodies, e.body);
+          for (const auto v : body.graph.vertices()) {
             const Task& task = body.graph[v];
             if (task.phase == Phase::weight_grad) CHECK(body.phase == Phase::weight_grad);
             const auto* c = std::get_if<ComputeTask>(&task.kind);
@@ -74,12 +74,12 @@ TEST_CASE("a gradient is sent when the input half is done, not the weight half")
   std::map<EventId, Phase> recorded;
   int sends = 0;
   for (const Entry& e : role.step) {
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p.bodies, e.body);
     if (e.record >= 0) recorded[e.record] = body.phase;
     if (body.name != "send.gradients") continue;
     ++sends;
     for (std::int32_t w = 0; w < e.wait_count; ++w)
-      CHECK(recorded.at(role.waits[static_cast<std::size_t>(e.first_wait + w)].event) != Phase::weight_grad);
+      CHECK(recorded.at(nth(role.waits, e.first_wait + w).event) != Phase::weight_grad);
   }
   CHECK(sends == 8);
 }
@@ -113,7 +113,7 @@ TEST_CASE("a V has both ends of the model on its first stage: the tied embedding
   // Chunks 1 and 2 meet on the last stage: no message goes from one to the other.
   int sends = 0;
   for (const Role& role : v.roles)
-    for (const Entry& e : role.step) sends += v.bodies[static_cast<std::size_t>(e.body)].name.starts_with("send.");
+    for (const Entry& e : role.step) sends += nth(v.bodies, e.body).name.starts_with("send.");
   CHECK(sends == 4 * 2 * (2 * 2 - 2));
 }
 
@@ -131,12 +131,12 @@ TEST_CASE("DualPipe holds every chunk twice, sums the copies' gradients and inte
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
       if (c == nullptr || task.name != "copies") return;
       summed += collective_bytes(p, body, task, context_of(p, rank, e));
-      CHECK(p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs) ==
+      CHECK(p.mesh.members(nth(p.groups, c->group), rank, p.exprs) ==
             std::vector<int>{std::min(rank, 3 - rank), std::max(rank, 3 - rank)});
     });
     gradients = persistent_bytes(p, rank, MemoryCategory::gradients);
     CHECK(summed == gradients);
-    const Role& role = p.roles[static_cast<std::size_t>(rank)];
+    const Role& role = nth(p.roles, rank);
     int pairs = 0;
     for (std::size_t i = 0; i < role.step.size(); ++i) {
       const Entry& e = role.step[i];
@@ -144,7 +144,7 @@ TEST_CASE("DualPipe holds every chunk twice, sums the copies' gradients and inte
       const Entry& other = role.step[i + 1];
       CHECK(other.interleave == static_cast<int>(i));
       CHECK(e.copy != other.copy);
-      CHECK(p.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward);
+      CHECK(nth(p.bodies, e.body).phase == Phase::forward);
       ++pairs;
     }
     CHECK(pairs > 0);
@@ -161,7 +161,7 @@ TEST_CASE("paired 1F1B interleaves the forward of one microbatch with the backwa
         const Entry& e = role.step[i];
         if (e.interleave != static_cast<int>(i) + 1) continue;
         const Entry& other = role.step[i + 1];
-        CHECK(p.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward);
+        CHECK(nth(p.bodies, e.body).phase == Phase::forward);
         CHECK(other.interleave == static_cast<int>(i));
         CHECK(e.microbatch > other.microbatch);
         ++pairs;
@@ -207,7 +207,7 @@ TEST_CASE("deferred weight gradients of the output layer are computed after the 
       std::size_t halves = 0;
       const Role& role = deferred.roles.at(static_cast<std::size_t>(stage));
       for (const Entry& e : role.step) {
-        const Phase phase = deferred.bodies[static_cast<std::size_t>(e.body)].phase;
+        const Phase phase = nth(deferred.bodies, e.body).phase;
         if (phase == Phase::input_grad) late.clear();
         if (phase != Phase::weight_grad) continue;
         late.push_back(e.microbatch);
@@ -242,17 +242,17 @@ TEST_CASE("gradients of the output layer are reduced once, when all of them are 
         std::set<int> head;  // What weight halves add to.
         std::size_t last_half = 0;
         for (std::size_t i = 0; i < role.step.size(); ++i) {
-          const Body& body = p.bodies[static_cast<std::size_t>(role.step[i].body)];
+          const Body& body = nth(p.bodies, role.step[i].body);
           if (body.phase != Phase::weight_grad) continue;
           last_half = i;
-          for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+          for (const auto v : body.graph.vertices())
             for (const Operand& o : body.graph[v].operands)
-              if (o.access == Access::update) head.insert(body.formals[static_cast<std::size_t>(o.formal)].like);
+              if (o.access == Access::update) head.insert(nth(body.formals, o.formal).like);
         }
         REQUIRE(head.size() == 1);
         std::vector<std::size_t> reductions;
         for (std::size_t i = 0; i < role.step.size(); ++i) {
-          const Body& body = p.bodies[static_cast<std::size_t>(role.step[i].body)];
+          const Body& body = nth(p.bodies, role.step[i].body);
           const bool holds = std::any_of(body.formals.begin(), body.formals.end(),
                                          [&](const Formal& f) { return head.contains(f.like); });
           if (holds && body.name == "gradients.reduce") reductions.push_back(i);

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
@@ -25,7 +26,7 @@ Job llama(Precision precision = Precision::fp8_mixed) {
 constexpr double kPrecisionLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
 
 DType operand_type(const Program& p, const Body& body, const Operand& o) {
-  return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
+  return nth(p.tensors, nth(body.formals, o.formal).like).dtype;
 }
 
 /// Bytes of tensor-parallel collectives that rank 0 takes part in.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/strategy.hpp"
 #include "tests/support/catch.hpp"
@@ -105,11 +106,11 @@ using Visitor = std::function<void(const Body&, const Task&)>;
 
 void for_all_tasks(const Program& p, const Visitor& visit) {
   for (const Body& body : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) visit(body, body.graph[v]);
+    for (const auto v : body.graph.vertices()) visit(body, body.graph[v]);
 }
 
 MemorySpace space_of(const Program& p, const Body& body, const Operand& o) {
-  return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].space;
+  return nth(p.tensors, nth(body.formals, o.formal).like).space;
 }
 
 int tensors_with(const Program& p, TensorRole role) {
@@ -137,7 +138,7 @@ void check_streams(const Program& p) {
   const auto out =
       std::any_of(p.streams.begin(), p.streams.end(), [](const Stream& s) { return s.role == StreamRole::copy_out; });
   for_all_tasks(p, [&](const Body& body, const Task& task) {
-    INFO(body.name << "/" << task.name << " on " << p.streams[static_cast<std::size_t>(task.stream)].name);
+    INFO(body.name << "/" << task.name << " on " << nth(p.streams, task.stream).name);
     const StreamRole role = p.role_of(task.stream);
     if (std::holds_alternative<InputTask>(task.kind)) CHECK(role == StreamRole::storage);
     if (std::holds_alternative<HostTask>(task.kind)) CHECK(role == StreamRole::host);
@@ -154,9 +155,9 @@ void check_messages(const Program& p) {
     const auto* m = std::get_if<P2pTask>(&task.kind);
     if (m == nullptr) return;
     INFO(body.name << "/" << task.name);
-    const MessageKind kind = p.edges[static_cast<std::size_t>(m->edge)].kind;
+    const MessageKind kind = nth(p.edges, m->edge).kind;
     const bool staged = kind == MessageKind::activations || kind == MessageKind::activation_gradients;
-    const AxisSet axes = p.streams[static_cast<std::size_t>(task.stream)].axes;
+    const AxisSet axes = nth(p.streams, task.stream).axes;
     CHECK(axes.contains(Axis::pp) == staged);
     CHECK(axes.contains(Axis::dp_replicate) == !staged);
     if (staged)
@@ -188,10 +189,10 @@ TEST_CASE("collectives along one axis lie on a stream along it") {
     const Program p = job.lower();
     for_all_tasks(p, [&](const Body& body, const Task& task) {
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
-      const Stream& on = p.streams[static_cast<std::size_t>(task.stream)];
+      const Stream& on = nth(p.streams, task.stream);
       if (c == nullptr || on.role != StreamRole::communication) return;
       INFO(name << ": " << body.name << "/" << task.name << " on " << on.name);
-      const AxisSet axes = p.groups[static_cast<std::size_t>(c->group)].axes;
+      const AxisSet axes = nth(p.groups, c->group).axes;
       for (const Axis a : {Axis::tp, Axis::cp, Axis::ep})
         if (axes == AxisSet{a}) CHECK(on.axes.contains(a));
     });
@@ -203,7 +204,7 @@ TEST_CASE("a parameter server and a funnel say what their messages carry") {
     const Program p = central(kind).lower();
     std::set<MessageKind> out;
     for_all_tasks(p, [&](const Body&, const Task& task) {
-      if (const auto* m = std::get_if<P2pTask>(&task.kind)) out.insert(p.edges[static_cast<std::size_t>(m->edge)].kind);
+      if (const auto* m = std::get_if<P2pTask>(&task.kind)) out.insert(nth(p.edges, m->edge).kind);
     });
     return out;
   };

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -52,7 +53,7 @@ ShardingWire sent(const Program& p, int rank = 0) {
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr || task.name == "gradient_norm") return;
-    const double n = p.mesh.group_size(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
+    const double n = p.mesh.group_size(nth(p.groups, c->group), rank, p.exprs);
     const double bytes = collective_bytes(p, body, task, context_of(p, rank, e)) * (n - 1) / n;
     if (c->op == CollectiveOp::all_gather) out.gathered += bytes;
     if (c->op == CollectiveOp::reduce_scatter) out.scattered += bytes;
@@ -69,7 +70,7 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::a
 std::vector<const Entry*> calls(const Program& p, const std::string& body) {
   std::vector<const Entry*> out;
   for (const Entry& e : p.roles[0].step)
-    if (p.bodies[static_cast<std::size_t>(e.body)].name == body) out.push_back(&e);
+    if (nth(p.bodies, e.body).name == body) out.push_back(&e);
   return out;
 }
 
@@ -78,7 +79,7 @@ int most_layers_whole(const Program& p) {
   std::map<int, int> whole;
   int most = 0;
   for (const Entry& e : p.roles[0].step) {
-    const std::string& name = p.bodies[static_cast<std::size_t>(e.body)].name;
+    const std::string& name = nth(p.bodies, e.body).name;
     if (e.layer < 1 || e.layer > 8) continue;
     if (name == "unit.gather") whole[e.layer] = 1;
     if (name == "unit.drop") whole.erase(e.layer);
@@ -297,9 +298,9 @@ TEST_CASE("the first gather of a forward waits for the pass before, those of a d
   for (const Entry* e : calls(p, "unit.gather")) {
     const bool first_of_step = e == calls(p, "unit.gather").front();
     REQUIRE(e->wait_count == 1);
-    const Wait& w = p.roles[0].waits[static_cast<std::size_t>(e->first_wait)];
+    const Wait& w = nth(p.roles[0].waits, e->first_wait);
     CHECK(w.steps_back == (first_of_step ? 1 : 0));
-    const std::string& before = p.bodies[static_cast<std::size_t>(recorded.at(w.event)->body)].name;
+    const std::string& before = nth(p.bodies, recorded.at(w.event)->body).name;
     CHECK((first_of_step ? before == "update" : before.find("ward") != std::string::npos));
   }
 }
@@ -319,7 +320,7 @@ TEST_CASE("a small first bucket starts the wire early") {
   const auto first = [&] {
     const Program p = job.lower();
     const Entry& e = *calls(p, "gradients.reduce").front();
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+    const Body& body = nth(p.bodies, e.body);
     return collective_bytes(p, body, body.graph[0], context_of(p, 0, e));
   };
   const double large = first();

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/shares.hpp"
 #include "tests/support/catch.hpp"
@@ -56,15 +57,14 @@ TEST_CASE("with unequal replicas every sequence is trained on once") {
     std::multiset<std::int64_t> trained;
     for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
       std::set<int> seen;
-      for (const Entry& e : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].step) {
-        if (p.bodies[static_cast<std::size_t>(e.body)].phase != Phase::forward || !seen.insert(e.microbatch).second)
-          continue;
+      for (const Entry& e : nth(p.roles, nth(p.role_of_rank, rank)).step) {
+        if (nth(p.bodies, e.body).phase != Phase::forward || !seen.insert(e.microbatch).second) continue;
         ExprContext at = context_of(p, rank, e);
         at.tables = &p.tables;
         for (int i = 0; i < microbatch; ++i)
           trained.insert(p.exprs.evaluate(p.first_sample, at) + rank * microbatch + i);
       }
-      CHECK(static_cast<std::int64_t>(seen.size()) * microbatch == batch[static_cast<std::size_t>(rank)]);
+      CHECK(static_cast<std::int64_t>(seen.size()) * microbatch == nth(batch, rank));
     }
     CHECK(static_cast<std::int64_t>(trained.size()) == total);
     CHECK(std::set(trained.begin(), trained.end()).size() == trained.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
@@ -67,15 +68,15 @@ TEST_CASE("a recurrence counts as often as its layers, three forward passes each
   const auto& b = mamba_layer(job.workload.network);
   const std::int64_t samples = job.microbatches * job.strategy.microbatch,
                      tokens = job.workload.training.sequence_length;
-  const double inner = static_cast<double>(elements(b.tensors[static_cast<std::size_t>(op.outputs[0])].shape, 1, 1));
-  const double state = static_cast<double>(b.tensors[static_cast<std::size_t>(op.inputs[2])].shape[3].size);
+  const double inner = static_cast<double>(elements(nth(b.tensors, op.outputs[0]).shape, 1, 1));
+  const double state = static_cast<double>(nth(b.tensors, op.inputs[2]).shape[3].size);
   CHECK(forward_matmul_flops(b, op, samples, tokens, false).value() ==
         Approx(7.0 * static_cast<double>(samples * tokens) * inner * state));
   const Program p = job.lower();
   double executed = 0;
   for (const Entry& e : p.roles.front().step) {
-    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    const Body& body = nth(p.bodies, e.body);
+    for (const auto v : body.graph.vertices())
       if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
           c != nullptr && (c->op == ComputeOp::state_space || c->op == ComputeOp::state_space_grad))
         executed += matmul_flops(p, *c, p.mesh.context(0)).value();
