@@ -239,8 +239,7 @@ Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprCon
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
   if (c.op == CollectiveOp::halo_exchange)
-    return halo_bytes(program, c, program nth(.tensors, nth(body.formals, task.operands.front().formal).like).dtype,
-                      at);
+    return halo_bytes(program, c, nth(program.tensors, nth(body.formals, task.operands.front().formal).like).dtype, at);
   // NCCL's formulas take the large side: what is written for gathers, what is read for everything else. A rank that
   // takes more of an uneven exchange than it gives is as slow as what it takes.
   double in = 0, out = 0;

@@ -234,7 +234,7 @@ TableEntry TuningTable::corrected(CollectiveOp op, Algorithm a, Protocol p, doub
   TableEntry e = at(op, a, p);
   if (a == Algorithm::tree && op == CollectiveOp::all_reduce) {
     const double size = bytes < 64 ? -1 : std::floor(std::log2(std::floor(bytes / 64)));
-    if (size >= 0 && size < kTreeSizes) e.bandwidth *= nth(kTreeCorrection[index(p)], size);
+    if (size >= 0 && size < kTreeSizes) e.bandwidth *= kTreeCorrection[index(p)][static_cast<std::size_t>(size)];
   }
   const double per_channel_rank = std::floor(bytes / (double(channels_) * shape_.ranks));
   if (a == Algorithm::ring && p == Protocol::simple && op == CollectiveOp::all_reduce && shape_.nodes > 1 &&

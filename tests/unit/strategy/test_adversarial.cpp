@@ -142,8 +142,8 @@ TEST_CASE("each network has its own update and state") {
 
 TEST_CASE("made images of all microbatches are kept until the generator learns") {
   const auto activations = [](int microbatches) {
-    return peak_memory(gan_job(1, microbatches).lower(), Bytes{0}, Bytes{0})
-        .front() nth(.by_category, MemoryCategory::activations)
+    return nth(peak_memory(gan_job(1, microbatches).lower(), Bytes{0}, Bytes{0}).front().by_category,
+               MemoryCategory::activations)
         .value();
   };
   const double image = 4.0 * 3 * 12 * 8;

@@ -113,7 +113,7 @@ TEST_CASE("ResNet-50 keeps about 22 million elements per image") {
   // and the additions', which nothing keeps.
   Job job = fp32(shipped("resnet50"));
   const Program p = job.lower();
-  const double peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
+  const double peak = nth(peak_memory(p, Bytes{0}, Bytes{0}).at(0).by_category, MemoryCategory::activations).value();
   CHECK(peak / 4 > 19e6);
   CHECK(peak / 4 < 25e6);
 }
@@ -279,7 +279,7 @@ TEST_CASE("tiles hold equal parts of the image and all of the parameters, whose 
   CHECK(reduced_bytes(tiled, 0) == reduced_bytes(whole, 0));
   CHECK(persistent_bytes(tiled, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
   const auto activations = [](const Program& p) {
-    return peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
+    return nth(peak_memory(p, Bytes{0}, Bytes{0}).at(0).by_category, MemoryCategory::activations).value();
   };
   CHECK(activations(tiled) < 0.3 * activations(whole));
   CHECK(activations(tiled) > 0.25 * activations(whole));

@@ -53,7 +53,7 @@ Job with_settings(const LoraSettings& lora, int tp = 1) {
 
 /// Of one rank, bytes.
 double peak_activations(const Program& p) {
-  return peak_memory(p, Bytes{0}, Bytes{0}).front() nth(.by_category, MemoryCategory::activations).value();
+  return nth(peak_memory(p, Bytes{0}, Bytes{0}).front().by_category, MemoryCategory::activations).value();
 }
 
 std::string refusal_lora(Job job) {

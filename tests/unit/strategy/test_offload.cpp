@@ -27,7 +27,7 @@ double copied(const Program& p, const std::string& body) {
 }
 
 double host_peak(const Program& p) {
-  return peak_memory(p, Bytes{0}, Bytes{0}).at(0) nth(.peak_by_space, MemorySpace::pinned_host).value();
+  return nth(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak_by_space, MemorySpace::pinned_host).value();
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("what layers keep goes to the host and comes back, once each") {
 
 TEST_CASE("device memory no longer grows with layers") {
   const auto activations = [](Job job) {
-    return peak_memory(job.lower(), Bytes{0}, Bytes{0}).at(0) nth(.by_category, MemoryCategory::activations).value();
+    return nth(peak_memory(job.lower(), Bytes{0}, Bytes{0}).at(0).by_category, MemoryCategory::activations).value();
   };
   const double eight = activations(gpt(Recompute::none, 8)), sixteen = activations(gpt(Recompute::none, 16));
   CHECK(sixteen == Approx(eight));

@@ -25,8 +25,8 @@ Job pipeline(const std::string& schedule, int pp, int microbatches, int virtual_
 }
 
 double activations(const Program& p, int stage) {
-  return peak_memory(p, Bytes{0}, Bytes{0})
-      .at(static_cast<std::size_t>(stage)) nth(.by_category, MemoryCategory::activations)
+  return nth(peak_memory(p, Bytes{0}, Bytes{0}).at(static_cast<std::size_t>(stage)).by_category,
+             MemoryCategory::activations)
       .value();
 }
 
