@@ -57,8 +57,11 @@ TEST_CASE("a network asks for an input that no data has: refused before the firs
   Program p = spread(small_job(Net::gpt), {});
   for (Body& body : p.bodies)
     for (const auto v : body.graph.vertices())
-      if (auto* input = std::get_if<InputTask>(&body.graph[v].kind); input != nullptr && input->what == "tokens")
+      if (auto* input = std::get_if<InputTask>(&body.graph[v].kind);
+          input != nullptr && input->field == SampleField::tokens) {
         input->what = "token_types";
+        input->field = SampleField::other;
+      }
   const auto data = synthetic_tokens(p.seed, kVocabulary);
   const auto device = make_cpu_device(Numerics::fp32);
   LocalWorld world(1);

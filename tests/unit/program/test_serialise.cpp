@@ -55,10 +55,11 @@ Program exotic() {
   t.layout = {{Axis::tp, uneven},    {Axis::dp_shard, shard_flat()},     {Axis::tile_h, Halo{0, 1, 2, {}}},
               {Axis::ep, Ragged{0}}, {Axis::cp, Partial{ReduceOp::max}}, {Axis::pp, Replicate{}}};
   t.space = MemorySpace::nvme;
+  t.role = TensorRole::fp8_scales;
   t.per_pass = true;
   t.alias_instance.chunk_delta = -1;
   p.tensors = {t};
-  p.edges = {{"halo north", 0, true}};
+  p.edges = {{"halo north", 0, true, false, MessageKind::gradients}};
   Body body;
   body.name = "b";
   body.formals = {{"x", 0, true}, {"y", 0, false}};
@@ -86,9 +87,9 @@ Program exotic() {
   p2p.direction = P2pTask::Direction::receive;
   p2p.step_delta = -1;
   p2p.batch = 2;
-  for (const TaskKind& kind :
-       {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}},
-        TaskKind{InputTask{tokens, ExprPool::kOne, "tokens"}}, TaskKind{ScalarTask{"overflow", 0}}})
+  for (const TaskKind& kind : {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}},
+                               TaskKind{InputTask{tokens, ExprPool::kOne, "tokens", SampleField::tokens}},
+                               TaskKind{ScalarTask{"overflow", 0}}})
     add(kind);
   body.graph.add_edge(0, 3);
   body.graph.add_edge(1, 2);
