@@ -1,11 +1,11 @@
-#include "core/program/serialise.hpp"
+#include "core/program/serialise/serialise.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/program/body.hpp"
 #include "core/program/enum_names.hpp"
-#include "core/program/fields.hpp"
+#include "core/program/serialise/fields.hpp"
 
 namespace rehearse {
 
