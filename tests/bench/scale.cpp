@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/api/memory.hpp"
 #include "core/api/session/session.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/hand_made.hpp"
@@ -100,7 +101,7 @@ void play_scenario(const Case& c) {
     const double begun = seconds();
     const Session session = open_session(testing::source_path("scenarios/" + c.scenario + ".json"), c.overrides);
     const Program program = session.lowered();
-    (void)check_memory(session, program);
+    (void)memory(session, program);
     const CostModel cost = session.cost_model();
     Trace nothing({});
     RunOptions options;
