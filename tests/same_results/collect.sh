@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Writes what a program answers to everything that ships, as JSON, into a folder: every scenario (estimate, simulate, memory), every plan, lesson
-# and replay, and the whole scoreboard. Two programs that predict alike write folders that `diff -r` finds equal:
+# and replay, and every row of the scoreboard, file by file. Two programs that predict alike write folders that `diff -r` finds equal:
 #
 #   tests/same_results/collect.sh OLD/build/default/bin/rehearse OLD before
 #   tests/same_results/collect.sh build/default/bin/rehearse . after
 #   diff -r before after && echo identical
 #
-# usage: collect.sh PROGRAM DATA FOLDER; DATA holds scenarios/, topologies/ and tests/published/data. JOBS=n runs n at once (default: all cores).
+# usage: collect.sh PROGRAM DATA FOLDER; DATA holds scenarios/, topologies/ and tests/published/data. JOBS=n runs n at once (default: all cores);
+# ONLY=REGEX takes the answers whose line matches.
 set -euo pipefail
 program=$(realpath "$1") data=$(realpath "$2")
 mkdir -p "$3"
@@ -32,10 +33,8 @@ export -f answer
   for plan in scenarios/plans/*.json; do printf 'plan.%s\tplan\t%s\n' "$(basename "$plan" .json)" "$plan"; done
   for lesson in scenarios/lessons/*/; do printf 'lesson.%s\tlesson\t%s\n' "$(basename "$lesson")" "$(basename "$lesson")"; done
   for replay in scenarios/published/*/; do printf 'replay.%s\treplay\t%s\n' "$(basename "$replay")" "$(basename "$replay")"; done
-  printf 'validate\tvalidate\t--measurements'
   for rows in tests/published/data/*.json tests/published/data/*.csv; do
-    case "$rows" in *_map.json) ;; *) printf '\t%s' "$rows" ;; esac
+    printf 'validate.%s\tvalidate\t--measurements\t%s\n' "$(basename "$rows")" "$rows"
   done
-  printf '\n'
-} | tr '\t\n' ' \0' | xargs -0 -P "${JOBS:-$(nproc)}" -I{} bash -c 'answer {}'
+} | grep -E "${ONLY:-.}" | tr '\t\n' ' \0' | xargs -0 -P "${JOBS:-$(nproc)}" -I{} bash -c 'answer {}'
 echo "$(ls "$out" | wc -l) files in $out" >&2

@@ -4,13 +4,31 @@
 
 #include <fmt/format.h>
 
+#include "core/api/data_directory.hpp"
 #include "core/base/error.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
 
 namespace rehearse {
 
-Scenario load_scenario_file(const std::string& path, const std::vector<std::string>& overrides) {
+namespace {
+
+/// `given`, or the shipped file of that name where there is none in the working directory.
+std::string own_or_shipped(const std::string& given) {
+  std::error_code unreadable;
+  if (std::filesystem::path(given).is_absolute() || std::filesystem::exists(given, unreadable)) return given;
+  try {
+    const std::filesystem::path shipped = find_data().root / given;
+    return std::filesystem::is_regular_file(shipped, unreadable) ? shipped.generic_string() : given;
+  } catch (const Error&) {
+    return given;
+  }
+}
+
+}  // namespace
+
+Scenario load_scenario_file(const std::string& given, const std::vector<std::string>& overrides) {
+  const std::string path = own_or_shipped(given);
   if (is_measured_workload(path))
     throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path,
                 "rehearse simulate plays it, on other clusters too");

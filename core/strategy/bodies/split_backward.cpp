@@ -56,8 +56,9 @@ class Splitter {
     SplitBackward out;
     // The input half is the place of what no task touches, unless it has no task itself.
     Half input = make(false), weight = make(true);
-    if (!input.empty()) out.input = finish(std::move(input), whole_.body);
-    if (!weight.empty()) out.weight = finish(std::move(weight), input.empty() ? whole_.body : -1);
+    const bool takes_place = !input.empty();
+    if (takes_place) out.input = finish(std::move(input), whole_.body);
+    if (!weight.empty()) out.weight = finish(std::move(weight), takes_place ? -1 : whole_.body);
     return out;
   }
 
