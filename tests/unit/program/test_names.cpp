@@ -57,7 +57,7 @@ bool allowed(const std::string& file, const std::string& line) {
 const std::regex& forbidden() {
   static const std::regex kForbidden(
       // x.name.find(...), name.starts_with(...), streams[i].name.rfind(...)
-      R"re((\bname|\bname\(\)|\bwhat|\bvariant|\]\.name)\s*\.\s*)re"
+      R"re((\bname|\bname\(\)|\bwhat|\bvariant)\s*\.\s*)re"
       R"re((find|rfind|starts_with|ends_with|contains|compare)\()re"
       // streams[i].rfind(...)
       R"re(|streams(\[[^\]]*\]|\.at\([^)]*\))+\s*\.\s*(find|rfind|starts_with|ends_with|compare)\()re"
