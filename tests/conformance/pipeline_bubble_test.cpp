@@ -26,7 +26,7 @@ void copy_only(Program& p, Body& body, std::int64_t bytes) {
   p.tensors.push_back(work);
   const auto formal = static_cast<int>(body.formals.size());
   body.formals.push_back({"work", static_cast<int>(p.tensors.size()) - 1, false});
-  body.graph.clear();
+  body.graph = {};
   body.graph.add(
       Task{.name = "copy", .kind = ComputeTask{}, .operands = {{formal, Access::read}, {formal, Access::write}}});
 }

@@ -1,7 +1,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "core/base/index.hpp"
 #include "tests/golden/transcript.hpp"
 
 namespace golden {
@@ -29,7 +28,7 @@ class MarkdownParser {
 
  private:
   [[nodiscard]] int count() const { return static_cast<int>(transcript_.lines.size()); }
-  [[nodiscard]] const std::string& line(int index) const { return nth(transcript_.lines, index); }
+  [[nodiscard]] const std::string& line(int index) const { return transcript_.lines[static_cast<std::size_t>(index)]; }
 
   void skip_block() {
     const int opened = at_ + 1;

@@ -1,6 +1,5 @@
 #include <charconv>
 
-#include "core/base/index.hpp"
 #include "tests/golden/transcript.hpp"
 
 namespace golden {
@@ -30,7 +29,7 @@ class TeshParser {
   }
 
  private:
-  [[nodiscard]] const std::string& line(int index) const { return nth(transcript_.lines, index); }
+  [[nodiscard]] const std::string& line(int index) const { return transcript_.lines[static_cast<std::size_t>(index)]; }
 
   void read_line(std::string_view text) {
     if (text.empty()) return finish_block();

@@ -1,4 +1,3 @@
-#include "core/base/index.hpp"
 #include "tests/golden/diff.hpp"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ namespace {
 Lines counted(int count, const std::vector<int>& changed = {}) {
   Lines lines;
   for (int i = 0; i < count; ++i) lines.push_back(std::to_string(i));
-  for (int i : changed) nth(lines, i) = "changed";
+  for (int i : changed) lines[static_cast<std::size_t>(i)] = "changed";
   return lines;
 }
 

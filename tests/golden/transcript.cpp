@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/index.hpp"
 #include "tests/golden/numbers.hpp"
 
 namespace golden {
@@ -52,18 +51,19 @@ void accept_status(const Transcript& transcript, const Command& command, const O
   if (transcript.output_prefix.empty())
     throw ParseError(command.first_line + 1, "the command returned " + std::to_string(outcome.status) +
                                                  "; write exit=N after ```console if that is right");
-  if (command.status_line >= 0) nth(edits.dropped, command.status_line) = true;
+  if (command.status_line >= 0) edits.dropped[static_cast<std::size_t>(command.status_line)] = true;
   // Below the command: above it, the line could belong to the block before.
   if (outcome.status != 0)
-    nth(edits.after, command.last_line).push_back("! expect return " + std::to_string(outcome.status));
+    edits.after[static_cast<std::size_t>(command.last_line)].push_back("! expect return " +
+                                                                       std::to_string(outcome.status));
 }
 
 void accept_output(const Transcript& transcript, const Command& command, const Outcome& outcome, Edits& edits) {
   if (command.check == OutputCheck::ignored) return;
-  for (int line : command.output_lines) nth(edits.dropped, line) = true;
+  for (int line : command.output_lines) edits.dropped[static_cast<std::size_t>(line)] = true;
   for (const auto& line : outcome.output)
-    nth(edits.after, command.last_line)
-        .push_back(line.empty() && !transcript.output_prefix.empty() ? ">" : transcript.output_prefix + line);
+    edits.after[static_cast<std::size_t>(command.last_line)].push_back(
+        line.empty() && !transcript.output_prefix.empty() ? ">" : transcript.output_prefix + line);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/price/kernel_tables.hpp"
 #include "core/price/kernels/kernel.hpp"
 #include "core/strategy/operators/fp8.hpp"
+#include "tests/published/fit/fit.hpp"
 #include "tests/published/gpus.hpp"
 #include "tests/published/layer_22b.hpp"
 #include "tests/support/catch.hpp"

@@ -5,6 +5,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/price/kernel_tables.hpp"
+#include "tests/published/fit/fit.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/price/support.hpp"
 

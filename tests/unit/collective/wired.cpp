@@ -83,7 +83,7 @@ GraphResult graph_wired(const json& j) {
           j[5].get<int>() != 0};
 }
 
-bool same_wired(const GraphResult& a, const GraphResult& b) {
+bool same(const GraphResult& a, const GraphResult& b) {
   if (a.channels == 0 || b.channels == 0) return a.channels == b.channels;
   const auto near = [](BytesPerSecond x, BytesPerSecond y) {
     return std::abs(x.value() - y.value()) <= 1e-4 * y.value();
@@ -127,9 +127,9 @@ std::vector<Case> cases(const std::string& file) {
   return out;
 }
 
-bool same_wired(const NodeSearch& a, const NodeSearch& b) {
-  return same_wired(a.ring, b.ring) && same_wired(a.tree, b.tree) && same_wired(a.nvls, b.nvls) &&
-         a.tree_pattern == b.tree_pattern && a.parts == b.parts;
+bool same(const NodeSearch& a, const NodeSearch& b) {
+  return same(a.ring, b.ring) && same(a.tree, b.tree) && same(a.nvls, b.nvls) && a.tree_pattern == b.tree_pattern &&
+         a.parts == b.parts;
 }
 
 std::string show(const NodeSearch& s) {

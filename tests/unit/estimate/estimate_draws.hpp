@@ -28,7 +28,9 @@ inline Spread print(const std::string& title, std::vector<Compared> rows) {
   for (std::size_t i = rows.size() - shown; i < rows.size(); ++i)
     fmt::print("  {:>8.3f} %  {:>10.4f} ms played  {:>10.4f} ms estimated  {}\n", 100 * rows[i].difference(),
                1e3 * rows[i].analytic, 1e3 * rows[i].estimated, rows[i].name);
-  const auto at = [&](double q) { return std::abs(nth(rows, q * static_cast<double>(rows.size() - 1)).difference()); };
+  const auto at = [&](double q) {
+    return std::abs(rows[static_cast<std::size_t>(q * static_cast<double>(rows.size() - 1))].difference());
+  };
   const Spread s{at(0.5), at(0.9), at(1.0)};
   fmt::print("{}: {} rows, median {:.3f} %, 90th percentile {:.3f} %, worst {:.3f} %\n", title, rows.size(),
              100 * s.median, 100 * s.p90, 100 * s.worst);

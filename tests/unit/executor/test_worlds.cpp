@@ -45,7 +45,7 @@ void joined(Neighbourhood neighbourhood, const Body& body) {
   for (auto& r : ranks) r.get();
 }
 
-void complete(Communicator& who, CollectiveCall call) {
+void complete_call(Communicator& who, CollectiveCall call) {
   std::promise<void> ended;
   who.start(std::move(call),
             [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
@@ -74,25 +74,25 @@ void every_collective(Transport& t) {
   const auto who = t.communicator("tp", members);
   std::vector<double> none, x{static_cast<double>(t.rank()), 1.0};
 
-  complete(*who, call_of(CollectiveOp::all_reduce, none, x, {2}, {2}));
+  complete_call(*who, call_of(CollectiveOp::all_reduce, none, x, {2}, {2}));
   CHECK(x == std::vector<double>{3, 3});
 
   std::vector<double> send(3, static_cast<double>(t.rank() + 1)), sum(static_cast<std::size_t>(parts[me]));
-  complete(*who, call_of(CollectiveOp::reduce_scatter, send, sum, parts, {parts[me]}));
+  complete_call(*who, call_of(CollectiveOp::reduce_scatter, send, sum, parts, {parts[me]}));
   for (const double v : sum) CHECK(v == 6);
 
   std::vector<double> mine(static_cast<std::size_t>(parts[me]), static_cast<double>(t.rank())), all(3);
-  complete(*who, call_of(CollectiveOp::all_gather, mine, all, {parts[me]}, parts));
+  complete_call(*who, call_of(CollectiveOp::all_gather, mine, all, {parts[me]}, parts));
   CHECK(all == std::vector<double>{0, 1, 1});
 
   std::vector<double> to{10.0 * t.rank(), 10.0 * t.rank() + 1, 10.0 * t.rank() + 2}, from(3);
-  complete(*who, call_of(CollectiveOp::all_to_all, to, from, {1, 1, 1}, {1, 1, 1}));
+  complete_call(*who, call_of(CollectiveOp::all_to_all, to, from, {1, 1, 1}, {1, 1, 1}));
   CHECK(from == std::vector<double>{0.0 + t.rank(), 10.0 + t.rank(), 20.0 + t.rank()});
 
   std::vector<double> told{t.rank() == 2 ? 5.0 : 0.0};
   CollectiveCall broadcast = call_of(CollectiveOp::broadcast, none, told, {1}, {1});
   broadcast.root = 2;
-  complete(*who, broadcast);
+  complete_call(*who, broadcast);
   CHECK(told[0] == 5);
 }
 

@@ -17,7 +17,7 @@ const Testbed& bed_player() {
 }
 
 /// Seconds that HandMade::copies of kBytes takes.
-double copy_time() {
+double copy_time_alone() {
   HandMade made(Axis::pp, 1);
   made.call(0, made.body("copy", {HandMade::copies(made.tensor(kPlayerBytes))}));
   return bed_player().analytic(made.program).step_time.value();
@@ -28,7 +28,7 @@ double message_time(std::int64_t bytes) {
 }
 
 /// Steps, in copies.
-double copies_in(const Program& p) { return bed_player().analytic(p).step_time.value() / copy_time(); }
+double copies_in(const Program& p) { return bed_player().analytic(p).step_time.value() / copy_time_alone(); }
 
 std::vector<Span> spans_of(const Program& p, const RunOptions& options = {}) {
   Trace trace({0, 1, 2, 3});
@@ -68,7 +68,7 @@ TEST_CASE("a message takes as long as the collective model says, and holds neith
   const int copy = made.body("copy", {HandMade::copies(data)});
   made.call(0, copy);
   made.call(1, copy, {{got}});
-  CHECK(bed_player().analytic(made.program).step_time.value() == Approx(copy_time() + message_time(1'000'000)));
+  CHECK(bed_player().analytic(made.program).step_time.value() == Approx(copy_time_alone() + message_time(1'000'000)));
 }
 
 TEST_CASE("messages of one channel meet in order") {
@@ -171,20 +171,20 @@ TEST_CASE("the step time of several steps is that of the last, and waits reach b
   made.call(0, aside, {}, true, 1);
   RunOptions three;
   three.steps = 3;
-  CHECK(bed_player().analytic(made.program, three).step_time.value() == Approx(copy_time()));
+  CHECK(bed_player().analytic(made.program, three).step_time.value() == Approx(copy_time_alone()));
   // The next step's kernel waits for this step's copy on the other stream, which waits for this step's kernel.
   made.program.roles[0] = {};
   made.program.roles[0].events = 1;
   const EventId done = made.call(0, copy, {{0, 1}}, true);
   made.call(0, aside, {{done}}, false, 1);
   made.last_call(0).record = 0;
-  CHECK(bed_player().analytic(made.program).step_time.value() == Approx(2 * copy_time()));
-  CHECK(bed_player().analytic(made.program, three).step_time.value() == Approx(2 * copy_time()));
+  CHECK(bed_player().analytic(made.program).step_time.value() == Approx(2 * copy_time_alone()));
+  CHECK(bed_player().analytic(made.program, three).step_time.value() == Approx(2 * copy_time_alone()));
   // Two steps back leaves one step of slack.
   made.program.roles[0].waits[0].steps_back = 2;
   RunOptions five;
   five.steps = 5;
-  CHECK(bed_player().analytic(made.program, five).step_time.value() == Approx(copy_time()));
+  CHECK(bed_player().analytic(made.program, five).step_time.value() == Approx(copy_time_alone()));
 }
 
 TEST_CASE("calls in a row on the compute stream are one operation with a span each") {
@@ -195,7 +195,7 @@ TEST_CASE("calls in a row on the compute stream are one operation with a span ea
   const auto spans = spans_of(made.program);
   REQUIRE(spans.size() == 5);
   for (std::size_t i = 0; i < spans.size(); ++i)
-    CHECK(spans[i].begin.value() == Approx(static_cast<double>(i) * copy_time()).margin(1e-9));
+    CHECK(spans[i].begin.value() == Approx(static_cast<double>(i) * copy_time_alone()).margin(1e-9));
 }
 
 TEST_CASE("a rank that waits for another's kernel is idle, and exposed only while bytes move") {
@@ -208,8 +208,8 @@ TEST_CASE("a rank that waits for another's kernel is idle, and exposed only whil
   made.call(1, copy, {{made.call(1, receive, {}, true, 1)}});
   const RunResult run = bed_player().analytic(made.program);
   const Breakdown& b = run.ranks.at(1).breakdown;
-  CHECK(b[TimeCategory::bubble].value() == Approx(copy_time()));
+  CHECK(b[TimeCategory::bubble].value() == Approx(copy_time_alone()));
   CHECK(b[TimeCategory::exposed_pp].value() == Approx(message_time(kPlayerBytes)));
-  CHECK(b[TimeCategory::memory_bound].value() == Approx(copy_time()));
+  CHECK(b[TimeCategory::memory_bound].value() == Approx(copy_time_alone()));
   CHECK(run.slowest == 1);
 }
