@@ -19,7 +19,7 @@ namespace rehearse::test {
 /// gradients, log-sum-exp.
 enum class Holds { reals, sums, integers, mask };
 
-struct Slot {
+struct OperandSlot {
   std::vector<std::int64_t> shape;
   Access access = Access::read;
   Holds holds = Holds::reals;
@@ -31,7 +31,7 @@ struct Slot {
 
 struct OperatorCase {
   ComputeTask task;
-  std::vector<Slot> slots;
+  std::vector<OperandSlot> slots;
   std::vector<std::int64_t> dims{}, offsets{};
   std::int64_t first_sample = 0, step = 2;
 };
@@ -84,7 +84,7 @@ inline Laid lay_out(const OperatorCase& c, ElementType type) {
   out.call.first_sample = c.first_sample, out.call.step = c.step;
   out.call.random = RandomKey(1).with(c.task.random);
   for (std::size_t i = 0; i < c.slots.size(); ++i) {
-    const Slot& s = c.slots[i];
+    const OperandSlot& s = c.slots[i];
     std::vector<double> values = s.values;
     const RandomKey key = RandomKey(i + 1).with("operands");
     if (values.empty())
@@ -161,7 +161,7 @@ inline Result on_device(const OperatorCase& c, ElementType type) {
 }
 
 /// What of an operand is the rank's own.
-inline std::vector<double> own_of(const Slot& s, const std::vector<double>& stored) {
+inline std::vector<double> own_of(const OperandSlot& s, const std::vector<double>& stored) {
   if (s.inner.empty()) return stored;
   std::vector<double> out;
   for (std::size_t i = 0; i < stored.size(); ++i) {
@@ -230,16 +230,16 @@ inline ComputeTask task_of(ComputeOp op, std::string variant = {}) {
   t.variant = std::move(variant);
   return t;
 }
-inline Slot in(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+inline OperandSlot in(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
   return {std::move(shape), Access::read, holds};
 }
-inline Slot out(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+inline OperandSlot out(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
   return {std::move(shape), Access::write, holds};
 }
-inline Slot inout(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+inline OperandSlot inout(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
   return {std::move(shape), Access::update, holds};
 }
-inline Slot given(Slot slot, std::vector<double> values) {
+inline OperandSlot given(OperandSlot slot, std::vector<double> values) {
   slot.values = std::move(values);
   return slot;
 }

@@ -18,7 +18,7 @@ ComputeTask with_cuda_experts(ComputeOp op, const char* variant, std::vector<dou
   return t;
 }
 /// Two different experts of each token.
-Slot choice() {
+OperandSlot choice() {
   std::vector<double> values;
   for (std::int64_t t = 0; t < kTokens; ++t) {
     const auto first = static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) % kExperts);
@@ -86,7 +86,7 @@ TEST_CASE("every row by its expert's weight, in equal parts and as counts say") 
       t.accumulates = std::string(variant) == "linear_weight_grad";
       return t;
     };
-    const auto counted = [&](std::vector<Slot> slots) {
+    const auto counted = [&](std::vector<OperandSlot> slots) {
       if (counts) slots.push_back(given(in({3}, Holds::integers), {4, 0, 8}));
       return slots;
     };

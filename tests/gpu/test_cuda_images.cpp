@@ -18,7 +18,7 @@ ComputeTask with_cuda_images(ComputeOp op, const char* variant, std::vector<doub
 }
 
 /// Rows 3 to 7 of 12, with a row of each neighbour around them.
-Slot tile(Slot s) {
+OperandSlot tile(OperandSlot s) {
   s.shape = {2, 3, 7, 5};
   s.all = {2, 3, 12, 5};
   s.global = {{{0, 2}}, {{0, 3}}, {{2, 7}}, {{0, 5}}};
@@ -26,7 +26,7 @@ Slot tile(Slot s) {
   return s;
 }
 /// The same rows without what lies around them.
-Slot own_rows(Slot s) {
+OperandSlot own_rows(OperandSlot s) {
   s.shape = {2, 3, 5, 5};
   s.all = {2, 3, 12, 5};
   s.global = {{{0, 2}}, {{0, 3}}, {{3, 5}}, {{0, 5}}};
@@ -70,7 +70,7 @@ TEST_CASE("batch norm from the sums of all ranks") {
   ComputeTask norm = task_of(ComputeOp::norm, "batch_norm"), grad = task_of(ComputeOp::norm_grad, "batch_norm"),
               backward = task_of(ComputeOp::statistics, "backward");
   norm.epsilon = grad.epsilon = backward.epsilon = 1e-5;
-  const Slot image = in({2, 3, 5, 6}), per_channel = in({3}, Holds::sums);
+  const OperandSlot image = in({2, 3, 5, 6}), per_channel = in({3}, Holds::sums);
   check_all_types({task_of(ComputeOp::statistics, "forward"), {image, out({6}, Holds::sums)}});
   check_all_types({norm, {image, given(in({6}, Holds::sums), sums), per_channel, per_channel, out({2, 3, 5, 6})}});
   check_all_types({backward,
@@ -85,9 +85,9 @@ TEST_CASE(
     "batch norm whose weights do not learn: a gradient that only passes through, over the replicas of a rank or of "
     "all") {
   ON_A_DEVICE();
-  Slot image = tile(in({})), gradient = own_rows(in({}));
+  OperandSlot image = tile(in({})), gradient = own_rows(in({}));
   image.all[0] = gradient.all[0] = 4;  // Two of four images.
-  const Slot sums = given(in({6}, Holds::sums), {30, -50, 20, 600, 800, 700});
+  const OperandSlot sums = given(in({6}, Holds::sums), {30, -50, 20, 600, 800, 700});
   for (const char* scope : {"replica", "global"}) {
     ComputeTask forward = task_of(ComputeOp::statistics, "forward"),
                 backward = task_of(ComputeOp::statistics, "backward");
@@ -152,8 +152,8 @@ TEST_CASE("channels joined and split, pixels repeated and interpolated") {
 TEST_CASE("losses of pixels and of scores") {
   ON_A_DEVICE();
   for (const std::int64_t classes : {4, 1}) {
-    const Slot labels = given(in({2, 3, 5}, Holds::integers), whole_numbers(30, classes == 1 ? 2 : 4, 5)),
-               logits = in({2, classes, 3, 5});
+    const OperandSlot labels = given(in({2, 3, 5}, Holds::integers), whole_numbers(30, classes == 1 ? 2 : 4, 5)),
+                      logits = in({2, classes, 3, 5});
     check_all_types({task_of(ComputeOp::cross_entropy, "pixels"), {logits, labels, out({1}, Holds::sums)}});
     check_all_types(
         {task_of(ComputeOp::cross_entropy_grad, "pixels"), {logits, labels, out({2, classes, 3, 5})}, {60}});

@@ -110,7 +110,7 @@ TEST_CASE("dropout takes the numbers of global elements") {
   drop.probability = 0.3;
   drop.random = "block.dropout";
   const Runs samples{{0, 2}}, places{{4, 3}, {13, 3}}, columns{{8, 8}};
-  const auto shard = [&](CudaSlot s) {
+  const auto shard = [&](OperandSlot s) {
     s.all = {2, 16, 32};
     s.global = {samples, places, columns};
     return s;
@@ -130,11 +130,11 @@ TEST_CASE("dropout takes the numbers of global elements") {
 
 TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions in two pieces") {
   ON_A_DEVICE();
-  const CudaSlot tokens = given(in({3, 200}, Holds::integers), whole_numbers(600, 50, 3));
+  const OperandSlot tokens = given(in({3, 200}, Holds::integers), whole_numbers(600, 50, 3));
   check({task_of(ComputeOp::embedding), {tokens, in({20, 12}), out({3, 200, 12})}, {}, {15}});
   check({task_of(ComputeOp::embedding_grad), {tokens, in({3, 200, 12}), inout({20, 12}, Holds::sums)}, {}, {15}});
   check({task_of(ComputeOp::embedding_grad), {tokens, in({3, 200, 300}), inout({50, 300}, Holds::sums)}, {}, {0}});
-  const auto zigzag = [](CudaSlot s) {
+  const auto zigzag = [](OperandSlot s) {
     s.all = s.shape;
     s.all[1] = 16;
     for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
@@ -152,14 +152,14 @@ TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions
 
 TEST_CASE("cross-entropy over a padded slice of the vocabulary") {
   ON_A_DEVICE();
-  const auto slice = [](CudaSlot s) {
+  const auto slice = [](OperandSlot s) {
     s.all = {2, 5, 500};
     s.global = {{{0, 2}}, {{0, 5}}, {{300, 300}}};  // 200 tokens and 100 columns of padding.
     return s;
   };
-  const CudaSlot labels = given(in({2, 5}, Holds::integers), whole_numbers(10, 500, 11));
-  const CudaSlot sums = given(in({2, 5, 2}, Holds::sums), std::vector<double>(20, 60.0)),
-             per_token = given(in({2, 5}, Holds::sums), std::vector<double>(10, 3.5));
+  const OperandSlot labels = given(in({2, 5}, Holds::integers), whole_numbers(10, 500, 11));
+  const OperandSlot sums = given(in({2, 5, 2}, Holds::sums), std::vector<double>(20, 60.0)),
+                    per_token = given(in({2, 5}, Holds::sums), std::vector<double>(10, 3.5));
   check({task_of(ComputeOp::cross_entropy, "max"), {slice(in({2, 5, 300})), out({2, 5}, Holds::sums)}});
   check({task_of(ComputeOp::cross_entropy, "sums"),
          {slice(in({2, 5, 300})), labels, per_token, out({2, 5, 2}, Holds::sums)}});
@@ -188,10 +188,11 @@ TEST_CASE("updates of many tensors") {
   for (std::int64_t i = 0; i < 45; ++i) {  // More than one launch takes.
     const std::vector<std::int64_t> shape =
         i % 2 == 0 ? std::vector<std::int64_t>{5, 12} : std::vector<std::int64_t>{60};
-    for (const CudaSlot& s :
+    for (const OperandSlot& s :
          {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive)})
       adam.slots.push_back(s);
-    for (const CudaSlot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums)}) sgd.slots.push_back(s);
+    for (const OperandSlot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums)})
+      sgd.slots.push_back(s);
     squares.slots.push_back(in(shape, Holds::sums));
     squares.offsets.push_back(i % 3 == 0 ? 0 : 1);
     clip.slots.push_back(inout(shape, Holds::sums));
@@ -216,11 +217,11 @@ TEST_CASE("LAMB: moments, norms of whole tensors, the step by their ratio") {
   // More than one block; a vector.
   for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{70, 130}, {60}}) {
     const std::vector<double> positive = whole_numbers(count(shape), 9, 5);
-    for (const CudaSlot& s : {in(shape), in(shape, Holds::sums), inout(shape, Holds::sums),
-                          given(inout(shape, Holds::sums), positive), out({2}, Holds::sums)})
+    for (const OperandSlot& s : {in(shape), in(shape, Holds::sums), inout(shape, Holds::sums),
+                                 given(inout(shape, Holds::sums), positive), out({2}, Holds::sums)})
       moments.slots.push_back(s);
-    for (const CudaSlot& s : {inout(shape, Holds::sums), in(shape, Holds::sums), given(in(shape, Holds::sums), positive),
-                          given(in({2}, Holds::sums), {40.0, 900.0})})
+    for (const OperandSlot& s : {inout(shape, Holds::sums), in(shape, Holds::sums),
+                                 given(in(shape, Holds::sums), positive), given(in({2}, Holds::sums), {40.0, 900.0})})
       step.slots.push_back(s);
   }
   check(moments);
@@ -257,16 +258,16 @@ TEST_CASE("casts to fp8: by the scale of the step before, of the tensor, of rows
 namespace {
 
 /// A part of a weight and of its statistics: whole, rows or columns of it, or a slice of the flattened matrix.
-struct CudaFactored {
-  CudaSlot weight, rows, columns;
+struct Factored {
+  OperandSlot weight, rows, columns;
 };
-void check_adafactor(const CudaFactored& f) {
+void check_adafactor(const Factored& f) {
   const std::vector<double> scalars{1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
-  const auto as = [](CudaSlot s, Access access, Holds holds, std::vector<double> values = {}) {
+  const auto as = [](OperandSlot s, Access access, Holds holds, std::vector<double> values = {}) {
     s.access = access, s.holds = holds, s.values = std::move(values);
     return s;
   };
-  const auto positive = [](const CudaSlot& s) {
+  const auto positive = [](const OperandSlot& s) {
     std::vector<double> out = whole_numbers(count(s.shape), 9, 5);
     for (double& x : out) x = 0.5 + x / 8;
     return out;
@@ -276,8 +277,8 @@ void check_adafactor(const CudaFactored& f) {
     t.scalars = scalars;
     return t;
   };
-  const CudaSlot vector = in({60}), size = given(in({1}, Holds::sums), {30.0});
-  const auto wide = [&](CudaSlot s, Access access) {
+  const OperandSlot vector = in({60}), size = given(in({1}, Holds::sums), {30.0});
+  const auto wide = [&](OperandSlot s, Access access) {
     return as(s, access, Holds::sums, access == Access::write ? std::vector<double>{} : positive(s));
   };
   check({task(ComputeOp::square_sum),
@@ -294,7 +295,7 @@ void check_adafactor(const CudaFactored& f) {
           inout({60}, Holds::sums), size, given(size, {3.0}), wide(vector, Access::read)}});
 }
 /// `s` as a part of a tensor of shape `all`: along each dimension these runs.
-CudaSlot part(CudaSlot s, std::vector<std::int64_t> all, std::vector<Runs> global) {
+OperandSlot part(OperandSlot s, std::vector<std::int64_t> all, std::vector<Runs> global) {
   s.all = std::move(all), s.global = std::move(global);
   return s;
 }
@@ -323,8 +324,8 @@ TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
     OperatorCase squares{task_of(ComputeOp::square_sum, "adafactor"), {}};
     squares.task.scalars = {1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
     for (int i = 0; i < tensors; ++i)
-      for (const CudaSlot& s : {in(shape, Holds::sums), in(shape, Holds::sums), out({1}, Holds::sums),
-                            out({1024}, Holds::sums), out({64}, Holds::sums)})
+      for (const OperandSlot& s : {in(shape, Holds::sums), in(shape, Holds::sums), out({1}, Holds::sums),
+                                   out({1024}, Holds::sums), out({64}, Holds::sums)})
         squares.slots.push_back(s);
     return on_device(squares, ElementType::real32).peak.value();
   };
@@ -345,7 +346,7 @@ OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int6
   c.task.random = "attention";
   c.first_sample = 3;
   if (zigzag)
-    for (CudaSlot& s : c.slots) {
+    for (OperandSlot& s : c.slots) {
       s.all = s.shape;
       s.all[1] = 2 * sequence;
       for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
@@ -359,8 +360,9 @@ OperatorCase attention_grad_case(const OperatorCase& forward, ElementType type) 
   const Result made = on_reference(forward, type);
   OperatorCase c = forward;
   c.task.op = ComputeOp::attention_grad;
-  std::vector<CudaSlot> slots{forward.slots[3], forward.slots[0], forward.slots[1], forward.slots[2], forward.slots[3],
-                          forward.slots[4], forward.slots[0], forward.slots[1], forward.slots[2]};
+  std::vector<OperandSlot> slots{forward.slots[3], forward.slots[0], forward.slots[1],
+                                 forward.slots[2], forward.slots[3], forward.slots[4],
+                                 forward.slots[0], forward.slots[1], forward.slots[2]};
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i].access = i < 6 ? Access::read : Access::write;
   const Laid laid = lay_out(forward, type);
   for (std::size_t i = 0; i < 3; ++i) slots[1 + i].values = laid.values[i];
