@@ -293,7 +293,7 @@ struct TrainingSettings {
   AdafactorSettings adafactor;
   DiscriminatorSettings discriminator;
   LoraSettings lora;
-  DeclaredSettings declared;  ///< Keys that other files declare.
+  DeclaredSettings declared = {};  ///< Keys that other files declare.
 
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -380,7 +380,7 @@ struct StrategySettings {
   Offload offload = Offload::none;
   /// Layers of a chunk, from its first, whose activations go to host memory; 0: all but its last.
   int offload_layers = 0;
-  DeclaredSettings declared;  ///< Keys that other files declare.
+  DeclaredSettings declared = {};  ///< Keys that other files declare.
 
   bool operator==(const StrategySettings&) const = default;
 };
@@ -392,7 +392,7 @@ struct InputSettings {
   double decode_per_core = 0;      ///< Samples per second that one core decodes; 0: nothing to decode.
   int workers = 4;                 ///< Loader processes, a core each, per GPU.
   bool gpudirect_storage = false;  ///< Storage writes to GPU memory, past the CPU.
-  DeclaredSettings declared;       ///< Keys that other files declare.
+  DeclaredSettings declared = {};  ///< Keys that other files declare.
 
   bool operator==(const InputSettings&) const = default;
 };
@@ -427,7 +427,7 @@ struct KernelSettings {
   bool samples_first = false;
   /// Products that read the same tokens gather them one by one, and reduce their gradients one by one.
   bool gather_per_product = false;
-  DeclaredSettings declared;  ///< Keys that other files declare.
+  DeclaredSettings declared = {};  ///< Keys that other files declare.
 
   bool operator==(const KernelSettings&) const = default;
 };

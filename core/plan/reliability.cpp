@@ -19,8 +19,8 @@ namespace {
 constexpr double kNormalFrom = 500;  // Expected count from which Poisson is taken as normal: before e^-x underflows.
 
 ReliabilityProfile read_profile(const std::string& file) {
-  const nlohmann::json json = load_json(file);
-  ObjectReader reader(json, file);
+  const nlohmann::json text = load_json(file);
+  ObjectReader reader(text, file);
   read_header(reader, "reliability");
   SourceTable sources(reader);
   ReliabilityProfile out;

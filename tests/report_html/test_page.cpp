@@ -50,10 +50,10 @@ struct Folder {
 TEST_CASE("the page carries the answer unchanged, whatever its strings hold", "[html]") {
   const std::string data = between(html_text(report()), "id=\"report-data\">", "</script>");
   CHECK(data.find('<') == std::string::npos);
-  const auto json = nlohmann::json::parse(data);
-  CHECK(json["answer"] == nlohmann::json::parse(report().answer));
-  CHECK(json["more"] == nlohmann::json({1, 2}));
-  CHECK(json["kind"] == "collectives");
+  const auto carried = nlohmann::json::parse(data);
+  CHECK(carried["answer"] == nlohmann::json::parse(report().answer));
+  CHECK(carried["more"] == nlohmann::json({1, 2}));
+  CHECK(carried["kind"] == "collectives");
 }
 
 TEST_CASE("a page loads nothing from anywhere", "[html]") {

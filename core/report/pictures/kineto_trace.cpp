@@ -15,7 +15,7 @@ namespace rehearse {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -114,7 +114,8 @@ class Writer {
     out_.write("{\n\"schemaVersion\": 1,\n");
     out_.write(fmt::format("\"deviceProperties\": [{}],\n", devices()));
     out_.write(fmt::format("\"distributedInfo\": {},\n", distributed()));
-    out_.write(fmt::format("\"traceName\": {},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n", quoted(name)));
+    out_.write(
+        fmt::format("\"traceName\": {},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n", json_quoted(name)));
     metadata();
     events();
     out_.write("\n]\n}\n");
@@ -127,14 +128,14 @@ class Writer {
     std::string out;
     for (const auto& [rank, streams] : tracks_) {
       if (!device_.empty()) {
-        out += fmt::format("{}{{\"id\": {}, \"name\": {}}}", out.empty() ? "" : ", ", rank, quoted(device_));
+        out += fmt::format("{}{{\"id\": {}, \"name\": {}}}", out.empty() ? "" : ", ", rank, json_quoted(device_));
         continue;
       }
       const GpuSpec& g = gpu(rank);
       out += fmt::format(
           "{}{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {:.0f}, \"computeMajor\": {}, \"computeMinor\": {}, "
           "\"numSms\": {}}}",
-          out.empty() ? "" : ", ", rank, quoted(g.name), g.memory.value(), g.compute_capability / 10,
+          out.empty() ? "" : ", ", rank, json_quoted(g.name), g.memory.value(), g.compute_capability / 10,
           g.compute_capability % 10, g.sm_count);
     }
     return out;
@@ -149,7 +150,7 @@ class Writer {
       if (members.size() < 2) continue;
       groups +=
           fmt::format("{}{{\"pg_name\": {}, \"pg_desc\": {}, \"pg_size\": {}, \"ranks\": [{}]}}", count++ ? ", " : "",
-                      quoted(g.name), quoted(g.name), members.size(), fmt::join(members, ", "));
+                      json_quoted(g.name), json_quoted(g.name), members.size(), fmt::join(members, ", "));
     }
     return fmt::format(
         "{{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, \"pg_count\": {}, \"pg_config\": [{}]}}", rank,
@@ -169,11 +170,12 @@ class Writer {
     for (const auto& [rank, streams] : tracks_) {
       const auto role = static_cast<std::size_t>(nth(program_.role_of_rank, rank));
       about("process_name", rank, 0,
-            fmt::format("\"name\": {}", quoted(fmt::format("rank {} ({})", rank, program_.roles[role].name))));
+            fmt::format("\"name\": {}", json_quoted(fmt::format("rank {} ({})", rank, program_.roles[role].name))));
       about("process_labels", rank, 0, fmt::format("\"labels\": \"GPU {}\"", nth(program_.device_of_rank, rank)));
       about("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
       for (const int stream : streams) {
-        about("thread_name", rank, stream, fmt::format("\"name\": {}", quoted(nth(program_.streams, stream).name)));
+        about("thread_name", rank, stream,
+              fmt::format("\"name\": {}", json_quoted(nth(program_.streams, stream).name)));
         about("thread_sort_index", rank, stream, fmt::format("\"sort_index\": {}", stream));
       }
     }
@@ -211,11 +213,11 @@ class Writer {
     if (s.chunk >= 0) args += fmt::format(", \"chunk\": {}", s.chunk);
     if (s.layer >= 0) args += fmt::format(", \"layer\": {}", s.layer);
     if (s.kind == SpanKind::copy) args += fmt::format(", \"bytes\": {:.0f}", s.bytes.value());
-    if (communicates(s)) args += fmt::format(", \"task\": {}, {}", quoted(s.name), message_fields(s));
-    event(
-        fmt::format("{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
-                    "{}, \"args\": {{{}}}}}",
-                    category_of(s), quoted(name), s.rank, s.stream, microseconds(begin), duration(begin, end), args));
+    if (communicates(s)) args += fmt::format(", \"task\": {}, {}", json_quoted(s.name), message_fields(s));
+    event(fmt::format(
+        "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
+        "{}, \"args\": {{{}}}}}",
+        category_of(s), json_quoted(name), s.rank, s.stream, microseconds(begin), duration(begin, end), args));
   }
 
   [[nodiscard]] std::string message_fields(const Span& s) {
@@ -227,7 +229,8 @@ class Writer {
         "\"Collective name\": \"{}\", \"In msg nelems\": {:.0f}, \"Out msg nelems\": {:.0f}, \"Group size\": {}, "
         "\"dtype\": \"{}\", "
         "\"Process Group Name\": {}, \"Process Group Ranks\": \"[{}]\"",
-        names_of(s).kineto, in, out, s.group_size, dtype_of(s.dtype), quoted(s.group), fmt::join(members(s), ", "));
+        names_of(s).kineto, in, out, s.group_size, dtype_of(s.dtype), json_quoted(s.group),
+        fmt::join(members(s), ", "));
   }
 
   const std::vector<int>& members(const Span& s) {

@@ -41,7 +41,7 @@ TEST_CASE("the answer is the same for any number of threads", "[api]") {
 }
 
 TEST_CASE("a strategy that is no plan for its cluster is told, and the rest is searched", "[api]") {
-  const SearchReport found = search(toy("pipeline_1f1b", {"strategy.dp=3", "strategy.dp_replicate=3"}), small());
+  const SearchReport found = search(toy("pipeline_1f1b", {"strategy.dp=4", "strategy.dp_replicate=4"}), small());
   CHECK_FALSE(found.own_refused.empty());
   CHECK_FALSE(found.result.own.has_value());
   CHECK_FALSE(found.result.best.empty());

@@ -26,7 +26,7 @@ inline Network shipped(const std::string& name) {
 inline Network changed(const std::string& name, const nlohmann::json& keys) {
   std::ifstream file(rehearse::testing::source_path("scenarios/models/") + name + "/config.json");
   nlohmann::json config = nlohmann::json::parse(file);
-  config.update(keys);
+  if (!keys.is_null()) config.update(keys);
   return ModelLibrary({}).load(config.dump());
 }
 

@@ -39,6 +39,7 @@ const std::vector<Allowed> kAllowed{
     {"gpu_backend/train/checkpoint.cpp", "\"step-\"", "folders of checkpoints"},
     {"gpu_backend/calibrate/calibrate.cpp", "what.name == \"add\"", "a measured operator's name"},
     {"gpu_backend/train/initial.cpp", "{layer}", "fills the layer's number into a name"},
+    {"core/search/", "starts_with(kSearchedGroup)", "the group of a scenario's key"},
     {"sim/simgrid_facade.cpp", "get_name()", "SimGrid's own models"},
     {"core/strategy/bodies/body_builder.cpp", "find('@')", "makes a name of a name"},
 };
@@ -61,6 +62,8 @@ const std::regex& forbidden() {
       R"re((find|rfind|starts_with|ends_with|contains|compare)\()re"
       // streams[i].rfind(...)
       R"re(|streams(\[[^\]]*\]|\.at\([^)]*\))+\s*\.\s*(find|rfind|starts_with|ends_with|compare)\()re"
+      // nth(p.streams, i).rfind(...)
+      R"re(|\bnth\([\w.>-]*streams,[^)]*\)\s*\.\s*(find|rfind|starts_with|ends_with|compare)\()re"
       // name == "..."
       R"re(|(\bname|\bname\(\))\s*(==|!=)\s*"|"\s*(==|!=)\s*[a-z_.>-]*\bname\b)re"
       // streams[i] == "..."

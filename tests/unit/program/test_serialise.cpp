@@ -199,7 +199,7 @@ TEST_CASE("texts that are no Program are refused with the place") {
   CHECK_THAT(reason("{"), ContainsSubstring("parse error"));
   CHECK_THAT(reason("{}"), ContainsSubstring("/schema expected schema") || ContainsSubstring("expected schema"));
   CHECK_THAT(edit("/schema", "rehearse/program/v9"), ContainsSubstring("expected schema"));
-  CHECK_THAT(edit("/version", 2), ContainsSubstring("version 2"));
+  CHECK_THAT(edit("/version", 1), ContainsSubstring("version 1"));
   CHECK_THAT(edit("/colour", 1), ContainsSubstring("unknown key 'colour'"));
   CHECK_THAT(edit("/tensors/0/space", "tape"), ContainsSubstring("/tensors/0/space") && ContainsSubstring("tape"));
   CHECK_THAT(edit("/tensors/0/per_pass", 3), ContainsSubstring("expected true or false"));

@@ -214,6 +214,7 @@ TEST_CASE("a parameter server and a funnel say what their messages carry") {
 
 TEST_CASE("the logits' fp32 gradient and the scales of fp8 are told from other tensors") {
   Job job(tiny_gpt());
+  job.workload.training.precision = Precision::bf16_mixed;
   CHECK(tensors_with(job.lower(), TensorRole::logits_gradient) == 1);
   CHECK(tensors_with(job.lower(), TensorRole::fp8_scales) == 0);
   job.workload.kernels.fused_cross_entropy = true;
