@@ -39,7 +39,9 @@ Spread spread(std::vector<double> errors) {
   for (double& e : errors) e = std::abs(e);
   std::sort(errors.begin(), errors.end());
   if (errors.empty()) return {};
-  const auto at = [&](double q) { return errors[static_cast<std::size_t>(q * static_cast<double>(errors.size() - 1))]; };
+  const auto at = [&](double q) {
+    return errors[static_cast<std::size_t>(q * static_cast<double>(errors.size() - 1))];
+  };
   return {errors.size(), at(0.5), at(0.9)};
 }
 
