@@ -40,7 +40,7 @@ trap 'leave "$root"; leave "$root-user"' EXIT
 timed() {
   local name=$1 began=$SECONDS code=0
   shift
-  chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DISABLE=1 LANG=C.UTF-8 sh -c "cd /root/rehearse && $*" \
+  chroot "$root" env -i HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DISABLE=1 LANG=C.UTF-8 sh -c "cd /srv/rehearse && $*" \
     >"$folder/$suite.$name.log" 2>&1 || code=$?
   say "$suite $name: $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s, exit $code"
   return $code
@@ -50,19 +50,19 @@ mkdir -p "$folder"
 say "$suite, $(git -C "$source" rev-parse --short HEAD), $(nproc) cores"
 make_system "$root" git ca-certificates
 chroot "$root" update-ca-certificates >/dev/null 2>&1 || true
-if [ ! -d "$root/root/rehearse" ]; then git clone -q "$source" "$root/root/rehearse"; else git -C "$root/root/rehearse" pull -q; fi
+if [ ! -d "$root/srv/rehearse" ]; then git clone -q "$source" "$root/srv/rehearse"; else git -C "$root/srv/rehearse" pull -q; fi
 for step in "${steps[@]}"; do
   case $step in
     demo) timed demo ./bootstrap demo ;;
     test) timed test ./bootstrap test; tail -n 3 "$folder/$suite.test.log" | tee -a "$results" >&2 ;;
     package)
       [ -n "${PACKAGE-}" ] || timed package ./bootstrap package
-      package=${PACKAGE:-$(ls "$root"/root/rehearse/build/default/rehearse*.deb)}
+      package=${PACKAGE:-$(ls "$root"/srv/rehearse/build/default/rehearse*.deb)}
       make_system "$root-user" ca-certificates
-      cp "$package" "$root-user/root/rehearse.deb"
-      chroot "$root-user" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends /root/rehearse.deb' >"$folder/install.log" 2>&1
+      cp "$package" "$root-user/srv/rehearse.deb"
+      chroot "$root-user" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends /srv/rehearse.deb' >"$folder/install.log" 2>&1
       ! chroot "$root-user" sh -c 'command -v c++ || command -v g++ || command -v clang' || { say "the system has a compiler"; exit 1; }
-      chroot "$root-user" sh -c 'cd /root && rehearse simulate scenarios/gpt3_175b_a100_1024.json' | sed -n 4,6p | tee -a "$results" >&2
+      chroot "$root-user" sh -c 'cd /srv && rehearse simulate scenarios/gpt3_175b_a100_1024.json' | sed -n 4,6p | tee -a "$results" >&2
       say "$suite: $(du -h "$package" | cut -f1) package installed and run without a compiler" ;;
     *) say "no step '$step'"; exit 2 ;;
   esac
