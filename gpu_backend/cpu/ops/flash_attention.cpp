@@ -84,13 +84,6 @@ class DropoutOf {
 /// Keys that a query sees at most, up to its own; 0: all.
 std::int64_t window_of(const OperatorCall& c) { return c.dims.size() > 6 ? c.dims[6] : 0; }
 
-/// A score per head that stands beside the keys', the first operand after those of every call; null where there is
-/// none.
-template <class T>
-const T* sinks_of(const OperatorCall& c, std::size_t operand) {
-  return c.operands.size() > operand ? c.operand(operand).as<T>() : nullptr;
-}
-
 /// Scaled scores of one head, those of later keys and of keys before the window at -infinity.
 template <class T>
 void scores_of(const OperatorCall& c, const FlashAttentionShapes<T>& z, const TensorView& q, const TensorView& k,
@@ -109,14 +102,15 @@ void scores_of(const OperatorCall& c, const FlashAttentionShapes<T>& z, const Te
   }
 }
 
-/// q, k, v, out, log-sum-exp [b, s, heads], [sinks]
+/// q, k, v, out, log-sum-exp [b, s, heads]; sinks, a score per head that stands beside the keys'. Operands after those
+/// only order the call.
 template <class T>
 struct Forward {
-  static void run(const OperatorCall& c) {
+  static void run(const OperatorCall& c) { run(c, nullptr); }
+  static void run(const OperatorCall& c, const T* sinks) {
     const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &out = c.operand(3), &lse = c.operand(4);
     const FlashAttentionShapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
-    const T* sinks = sinks_of<T>(c, 5);
     if (!z.whole()) {
       clear<T>(out);
       clear<T>(lse, -std::numeric_limits<T>::infinity());
@@ -147,15 +141,16 @@ struct Forward {
   }
 };
 
-/// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v; [sinks, their gradient (added to)]
+/// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v; sinks, their gradient (added to). Operands after
+/// those only order the call.
 template <class T>
 struct Backward {
-  static void run(const OperatorCall& c) {
+  static void run(const OperatorCall& c) { run(c, nullptr, nullptr); }
+  static void run(const OperatorCall& c, const T* sinks, T* dsinks) {
     const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4),
                      &lse = c.operand(5);
     const FlashAttentionShapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
-    const T* sinks = sinks_of<T>(c, 9);
     if (!z.whole())
       for (std::size_t i = 6; i < 9; ++i) clear<T>(c.operand(i));
     std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()),
@@ -177,7 +172,7 @@ struct Backward {
         const std::vector<T> dots = through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
         // A sink's probability times 0 less what softmax takes off every score; it has no value of its own.
         for (std::int64_t i = 0; sinks != nullptr && i < z.queries; ++i)
-          c.operand(10).as<T>()[h] -= std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * nth(dots, i);
+          dsinks[h] -= std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * nth(dots, i);
         // Heads that share a key head add to its gradients after the first.
         const T beta = h % (z.heads / z.kv_heads) == 0 ? T{0} : T{1};
         const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;
@@ -207,6 +202,15 @@ struct Backward {
   }
 };
 
+template <class T>
+struct SinkForward {
+  static void run(const OperatorCall& c) { Forward<T>::run(c, c.operand(5).as<T>()); }
+};
+template <class T>
+struct SinkBackward {
+  static void run(const OperatorCall& c) { Backward<T>::run(c, c.operand(9).as<T>(), c.operand(10).as<T>()); }
+};
+
 /// out and log-sum-exp so far (updated); those of a further block of keys.
 template <class T>
 struct Merge {
@@ -232,11 +236,13 @@ struct Merge {
     cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()}) &&
     cpu_operators().add({"attention.flash_window", "the same to keys in a window", {}, both<Forward>()}) &&
     cpu_operators().add({"attention_grad.flash_window", "its gradients", {}, both<Backward>()}) &&
-    cpu_operators().add(
-        {"attention.flash_sinks", "the same with a learned score per head beside the keys'", {}, both<Forward>()}) &&
-    cpu_operators().add({"attention_grad.flash_sinks", "its gradients", {}, both<Backward>()}) &&
-    cpu_operators().add({"attention.flash_window_sinks", "both", {}, both<Forward>()}) &&
-    cpu_operators().add({"attention_grad.flash_window_sinks", "its gradients", {}, both<Backward>()});
+    cpu_operators().add({"attention.flash_sinks",
+                         "the same with a learned score per head beside the keys'",
+                         {},
+                         both<SinkForward>()}) &&
+    cpu_operators().add({"attention_grad.flash_sinks", "its gradients", {}, both<SinkBackward>()}) &&
+    cpu_operators().add({"attention.flash_window_sinks", "both", {}, both<SinkForward>()}) &&
+    cpu_operators().add({"attention_grad.flash_window_sinks", "its gradients", {}, both<SinkBackward>()});
 
 }  // namespace
 
