@@ -54,6 +54,7 @@ ncclRedOp_t op_of(ReduceOp op) {
 struct Comm {
   ncclComm_t handle = nullptr;
   int rank = 0, size = 0;
+  bool is_channel = false;  ///< Messages go from its member 0 to its member 1.
   Comm() = default;
   ~Comm() {
     if (handle != nullptr) NCCL(ncclCommDestroy)(handle);
@@ -191,6 +192,21 @@ class Control {
     REHEARSE_CUDA(cudaStreamSynchronize(stream_));
   }
 
+  /// Moves a byte over a channel, or sums one over a group, and waits for it.
+  void connect(const Comm& comm, const std::string& name) {
+    if (buffer_ == nullptr) {
+      REHEARSE_CUDA(cudaMalloc(&buffer_, sizeof(double)));
+      room_ = sizeof(double);
+    }
+    if (!comm.is_channel)
+      check(NCCL(ncclAllReduce)(buffer_, buffer_, 1, ncclUint8, ncclSum, comm.handle, stream_), name);
+    else if (comm.rank == 0)
+      check(NCCL(ncclSend)(buffer_, 1, ncclUint8, 1, comm.handle, stream_), name);
+    else
+      check(NCCL(ncclRecv)(buffer_, 1, ncclUint8, 0, comm.handle, stream_), name);
+    REHEARSE_CUDA(cudaStreamSynchronize(stream_));
+  }
+
  private:
   ncclComm_t world_;
   cudaStream_t stream_ = nullptr;
@@ -240,7 +256,9 @@ class NcclTransport final : public Transport {
     return std::make_unique<NcclCommunicator>(want({name, members}), streams_);
   }
   std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override {
-    return std::make_unique<NcclChannel>(want({name, {from, to}}), streams_, name);
+    const CommPtr comm = want({name, {from, to}});
+    comm->is_channel = true;
+    return std::make_unique<NcclChannel>(comm, streams_, name);
   }
   std::unique_ptr<Communicator> control(const std::string&) override {
     return std::make_unique<ControlCommunicator>(control_);
@@ -260,10 +278,21 @@ class NcclTransport final : public Transport {
     client_.set(key(rank_), to_text(mine));
     std::vector<std::vector<Wanted>> of_rank;
     for (int r = 0; r < ranks_; ++r) of_rank.push_back(wanted_from(client_.get(key(r))));
-    for (const auto& round : rounds_of(of_rank)) split(round);
+    const auto rounds = rounds_of(of_rank);
+    for (const auto& round : rounds) split(round);
+    for (const auto& round : rounds) connect(round);
   }
 
  private:
+  /// A first call on a communicator blocks the host until all its members come: made here, in an order that all ranks
+  /// share, no order of a schedule's own can hang on it.
+  void connect(const std::vector<Wanted>& round) {
+    const auto own = std::find_if(round.begin(), round.end(), [&](const Wanted& w) {
+      return std::find(w.members.begin(), w.members.end(), rank_) != w.members.end();
+    });
+    if (own != round.end()) control_->connect(*want(*own), own->name);
+  }
+
   CommPtr want(Wanted wanted) {
     CommPtr& out = wanted_[std::move(wanted)];
     if (!out) out = std::make_shared<Comm>();

@@ -98,8 +98,9 @@ struct Executor::Impl {
         if (begins_as_zeros(t))
           device.clear(*storage[i], static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
         else
-          device.write(*storage[i], 0,
-                       encoded(initial_values(t, *plan.held_by(s.tensor, at), s.layer, program.seed), type_of(s)));
+          write_initial_values(
+              t, *plan.held_by(s.tensor, at), s.layer, program.seed, type_of(s),
+              [&](std::size_t offset, std::span<const std::byte> bytes) { device.write(*storage[i], offset, bytes); });
       } catch (const OutOfMemory& e) {
         throw explained(e, program, plan.rank(), memory.now(), t.name);
       }

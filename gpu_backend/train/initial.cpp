@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -13,7 +12,15 @@ namespace rehearse {
 
 namespace {
 
-using Value = std::function<double(std::uint64_t element)>;
+/// A number of an element.
+struct Initialiser {
+  enum class Kind : std::uint8_t { constant, normal } kind = Kind::constant;
+  double scale = 0;  ///< The constant, or the standard deviation.
+  RandomKey key;
+  double operator()(std::uint64_t element) const {
+    return kind == Kind::constant ? scale : scale * key.normal(element);
+  }
+};
 
 /// The number in "name(number)"; false where `text` is not that.
 bool argument_of(const std::string& text, const std::string& name, double& out) {
@@ -22,11 +29,11 @@ bool argument_of(const std::string& text, const std::string& name, double& out) 
   return true;
 }
 
-Value initialiser(const std::string& text, const RandomKey& key) {
+Initialiser initialiser(const std::string& text, const RandomKey& key) {
   double x = 0;
-  if (text.empty() || text == "zeros") return [](std::uint64_t) { return 0.0; };
-  if (text == "ones") return [](std::uint64_t) { return 1.0; };
-  if (argument_of(text, "normal", x)) return [key, x](std::uint64_t element) { return x * key.normal(element); };
+  if (text.empty() || text == "zeros") return {};
+  if (text == "ones") return {Initialiser::Kind::constant, 1, key};
+  if (argument_of(text, "normal", x)) return {Initialiser::Kind::normal, x, key};
   throw std::logic_error("unknown initialiser '" + text + "'");
 }
 
@@ -45,25 +52,54 @@ void in_parallel(std::size_t n, const F& each) {
   for (std::thread& t : others) t.join();
 }
 
-/// Calls f(i, global element) for every stored element; -1 for padding.
-template <class F>
-void each_element(const Held& held, const F& f) {
-  std::vector<std::vector<std::int64_t>> index(held.shape.size());
-  for (std::size_t d = 0; d < index.size(); ++d)
-    for (std::int64_t x = 0; x < held.extents[d]; ++x) index[d].push_back(held.global_index(d, x));
-  in_parallel(static_cast<std::size_t>(held.elements()), [&](std::size_t i) {
-    std::int64_t rest = held.flat.first + static_cast<std::int64_t>(i), element = 0, stride = 1;
+/// The global number of each element that `held` stores; -1 for padding.
+class GlobalElements {
+ public:
+  explicit GlobalElements(const Held& held) : held_(held), index_(held.shape.size()) {
+    for (std::size_t d = 0; d < index_.size(); ++d)
+      for (std::int64_t x = 0; x < held.extents[d]; ++x) index_[d].push_back(held.global_index(d, x));
+  }
+  [[nodiscard]] std::int64_t operator()(std::size_t i) const {
+    std::int64_t rest = held_.flat.first + static_cast<std::int64_t>(i), element = 0, stride = 1;
     bool padding = false;
-    for (std::size_t d = index.size(); d-- > 0;) {
-      const std::int64_t g = nth(index[d], rest % held.extents[d]);
+    for (std::size_t d = index_.size(); d-- > 0;) {
+      const std::int64_t g = nth(index_[d], rest % held_.extents[d]);
       padding |= g < 0;
       element += g * stride;
-      stride *= held.shape[d];
-      rest /= held.extents[d];
+      stride *= held_.shape[d];
+      rest /= held_.extents[d];
     }
-    f(i, padding ? -1 : element);
+    return padding ? -1 : element;
+  }
+
+ private:
+  const Held& held_;
+  std::vector<std::vector<std::int64_t>> index_;
+};
+
+/// Calls f(convert), convert from a double to what a device stores.
+template <class F>
+void converted(ElementType type, const F& f) {
+  switch (type) {
+    case ElementType::real64: return f([](double x) { return x; });
+    case ElementType::real32: return f([](double x) { return static_cast<float>(x); });
+    case ElementType::real16: return f([](double x) { return to_bfloat16(static_cast<float>(x)); });
+    case ElementType::int64: return f([](double x) { return static_cast<std::int64_t>(x); });
+    case ElementType::byte: return f([](double x) { return static_cast<std::uint8_t>(x); });
+  }
+}
+
+/// Fills `out` with convert(value(i)), i from `first`.
+template <class C, class V>
+void store(std::vector<std::byte>& out, std::size_t first, const C& convert, const V& value) {
+  using T = decltype(convert(0.0));
+  in_parallel(out.size() / sizeof(T), [&](std::size_t i) {
+    const T x = convert(value(first + i));
+    std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
   });
 }
+
+constexpr std::size_t kPart = std::size_t{1} << 23;  // Elements.
 
 }  // namespace
 
@@ -74,32 +110,29 @@ std::string instance_name(const std::string& name, int layer) {
   return at == std::string::npos ? name : name.substr(0, at) + std::to_string(layer) + name.substr(at + 7);
 }
 
-std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed) {
+void write_initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed, ElementType type,
+                          const WriteBytes& write) {
   const std::string& named = tensor.initial_key.empty() ? tensor.name : tensor.initial_key;
-  const Value value = initialiser(tensor.initial, RandomKey(seed).with("initial").with(instance_name(named, layer)));
-  std::vector<double> out(static_cast<std::size_t>(held.elements()));
-  each_element(held, [&](std::size_t i, std::int64_t element) {
-    out[i] = element < 0 ? 0.0 : value(static_cast<std::uint64_t>(element));
-  });
-  return out;
+  const Initialiser value =
+      initialiser(tensor.initial, RandomKey(seed).with("initial").with(instance_name(named, layer)));
+  const GlobalElements element_of(held);
+  const auto n = static_cast<std::size_t>(held.elements());
+  std::vector<std::byte> part;
+  for (std::size_t first = 0; first < n; first += kPart) {
+    part.resize(std::min(kPart, n - first) * size_of(type));
+    converted(type, [&](const auto& convert) {
+      store(part, first, convert, [&](std::size_t i) {
+        const std::int64_t element = element_of(i);
+        return element < 0 ? 0.0 : value(static_cast<std::uint64_t>(element));
+      });
+    });
+    write(first * size_of(type), part);
+  }
 }
 
 std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type) {
   std::vector<std::byte> out(values.size() * size_of(type));
-  const auto store = [&](auto convert) {
-    using T = decltype(convert(0.0));
-    in_parallel(values.size(), [&](std::size_t i) {
-      const T x = convert(values[i]);
-      std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
-    });
-  };
-  switch (type) {
-    case ElementType::real64: store([](double x) { return x; }); break;
-    case ElementType::real32: store([](double x) { return static_cast<float>(x); }); break;
-    case ElementType::real16: store([](double x) { return to_bfloat16(static_cast<float>(x)); }); break;
-    case ElementType::int64: store([](double x) { return static_cast<std::int64_t>(x); }); break;
-    case ElementType::byte: store([](double x) { return static_cast<std::uint8_t>(x); }); break;
-  }
+  converted(type, [&](const auto& convert) { store(out, 0, convert, [&](std::size_t i) { return values[i]; }); });
   return out;
 }
 

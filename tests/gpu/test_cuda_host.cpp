@@ -1,12 +1,15 @@
 // What the CUDA back end decides on the host: needs no GPU and no CUDA.
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 
 #include "core/base/index.hpp"
 #include "gpu_backend/communicate/share_gpu.hpp"
 #include "gpu_backend/communicate/split_plan.hpp"
+#include "gpu_backend/execute/cuda_environment.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
+#include "gpu_backend/execute/random.hpp"
 #include "gpu_backend/train/initial.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -58,6 +61,41 @@ TEST_CASE("a variable of NCCL's that the user has set stays") {
   share_gpu(3);
   CHECK(std::string(std::getenv("NCCL_MAX_NCHANNELS")) == "8");
   CHECK(std::string(std::getenv("NCCL_HOSTID")) == "sim-r3");
+}
+
+TEST_CASE("several ranks load kernels at the start and give streams queues of their own; a rank alone sets nothing") {
+  CHECK(cuda_environment(1).empty());
+  ::unsetenv("CUDA_MODULE_LOADING");
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+  CHECK(set_cuda_environment(2) == std::vector<std::string>{"CUDA_MODULE_LOADING=EAGER"});
+  CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "EAGER");
+  CHECK(std::string(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")) == "1");
+  CHECK(set_cuda_environment(2).empty());
+}
+
+TEST_CASE("initial values of a large tensor are handed out in parts, each where it lies") {
+  Tensor tensor;
+  tensor.name = "w", tensor.initial = "normal(0.5)";
+  constexpr std::int64_t kRows = 3000, kColumns = 3000;  // More than one part.
+  Held held;
+  held.shape = held.extents = {kRows, kColumns};
+  held.global = {{{0, kRows}}, {{0, kColumns}}};
+  held.flat = {0, kRows * kColumns};
+  std::size_t end = 0;
+  int parts = 0;
+  double squares = 0;
+  const RandomKey key = RandomKey(1).with("initial").with("w");
+  write_initial_values(tensor, held, 0, 1, ElementType::real64, [&](std::size_t at, std::span<const std::byte> bytes) {
+    CHECK(at == end);
+    std::vector<double> values(bytes.size() / sizeof(double));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    CHECK(values[1] == 0.5 * key.normal(at / sizeof(double) + 1));
+    for (const double x : values) squares += x * x;
+    end += bytes.size(), ++parts;
+  });
+  CHECK(parts > 1);
+  CHECK(end == static_cast<std::size_t>(kRows * kColumns) * sizeof(double));
+  CHECK(squares / (kRows * kColumns) == Approx(0.25).epsilon(0.01));
 }
 
 TEST_CASE("bfloat16 keeps eight bits of a number, ties to even") {

@@ -27,6 +27,7 @@
 #include "gpu_backend/cpu/host_memory.hpp"
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/cuda/device_probe.hpp"
+#include "gpu_backend/execute/cuda_environment.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/plan.hpp"
 #include "gpu_backend/train/inputs.hpp"
@@ -268,7 +269,7 @@ struct Connection {
   std::unique_ptr<Transport> transport;
 };
 
-std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& arguments) {
+std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& arguments, std::ostream& err) {
   if (!on_cuda(arguments)) {
     keep_freed_memory();
     const Cores cores;
@@ -276,6 +277,9 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
     set_blas_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
     return make_cpu_device(numerics_of(arguments));
   }
+  const std::vector<std::string> set = set_cuda_environment(place.ranks);
+  if (!set.empty() && place.rank == 0)
+    err << fmt::format("set in the environment of {} ranks: {}\n", place.ranks, fmt::join(set, " "));
   const bool shares = arguments.has("--share-gpu");
   if (shares) share_gpu(place.rank);
   const auto gpus = std::max<int>(1, static_cast<int>(probe_cuda_devices().devices.size()));
@@ -419,7 +423,7 @@ int as_rank(const Place& place, Console& console, const std::function<int(Transp
 
 int as_rank_on(const Place& place, const Arguments& arguments, Console& console,
                const std::function<int(ComputeDevice&, Transport&)>& work) {
-  const Connection connection = connect(place, device_of(place, arguments), console.err);
+  const Connection connection = connect(place, device_of(place, arguments, console.err), console.err);
   return guarded(place, console, *connection.transport,
                  [&] { return work(*connection.device, *connection.transport); });
 }
