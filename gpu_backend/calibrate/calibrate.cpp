@@ -107,15 +107,19 @@ class Calibration {
     std::vector<std::vector<double>> samples(cases.size());
     const std::size_t together = team.device().queues() ? 1 : kTogether;
     const OtherMemory other;
+    const std::vector<std::size_t> order = spread_order(team.device().queues() ? cases.size() : 0);
+    const double begin = team.device().now();
     for (int pass = 0; pass < kCalibratePasses; ++pass)
       for (std::size_t first = 0; first < cases.size(); first += together) {
         tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kCalibratePasses,
              team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
-        const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
-        if (team.device().queues())
-          repeat(team, some[0], each, samples[first]);
-        else
+        if (team.device().queues()) {
+          if (time_is_over(team, begin, seconds)) break;
+          repeat(team, cases[order[first]], each, samples[order[first]]);
+        } else {
+          const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
           repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
+        }
       }
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
@@ -124,6 +128,28 @@ class Calibration {
       }
     collect(team, cases, samples, slowest_to_mean(team, other), out);
     return out;
+  }
+
+  /// Numbers below n, each once, that halve what lies between those before (van der Corput 1935): wherever it is cut
+  /// off, all operators and sizes have had their share.
+  static std::vector<std::size_t> spread_order(std::size_t n) {
+    std::size_t size = 1;
+    while (size < n) size *= 2;
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < size; ++i) {
+      std::size_t turned = 0;
+      for (std::size_t bit = 1, back = size / 2; bit < size; bit *= 2, back /= 2)
+        if ((i & bit) != 0) turned += back;
+      if (turned < n) out.push_back(turned);
+    }
+    return out;
+  }
+
+  /// On any rank: all stop after the same case. What was not reached has no row.
+  static bool time_is_over(Team& team, double begin, double seconds) {
+    std::vector<double> late{team.device().now() - begin > seconds ? 1.0 : 0.0};
+    team.sum(late);
+    return late[0] > 0;
   }
 
   static void repeat(Team& team, const KernelCase& what, double seconds, std::vector<double>& samples) {
@@ -195,12 +221,13 @@ class Calibration {
                       double slowest, std::vector<DeviceProfile::Setting>& settings) {
     std::vector<double> figures;
     for (const auto& s : samples) {
-      const Spread spread = spread_of(s);
+      const Spread spread = s.empty() ? Spread{} : spread_of(s);
       figures.insert(figures.end(), {spread.median / team.ranks(), spread.relative / team.ranks()});
     }
     team.sum(figures);
     std::map<DType, double> longest;
     for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (samples[i].empty()) continue;
       DeviceProfile::Setting& out = *std::find_if(settings.begin(), settings.end(),
                                                   [&](const auto& s) { return s.arithmetic == cases[i].arithmetic; });
       double& copied = longest[out.arithmetic];

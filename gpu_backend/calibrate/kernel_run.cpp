@@ -16,6 +16,7 @@ constexpr std::size_t kMostCopies = 32;
 constexpr double kQueuedSeconds = 1e-3;  // So many calls in line that the host is ahead of the device.
 constexpr int kMostQueued = 64;
 constexpr std::size_t kPeriod = 65521;      // Values repeat after so many: no branch predictor learns them.
+constexpr std::size_t kWritten = 64;        // Periods that the host writes of a buffer.
 constexpr std::size_t kKernelRunLine = 64;  // Bytes of a cache line.
 
 void touch(const std::byte* from, std::size_t bytes) {
@@ -43,8 +44,9 @@ void fill(std::vector<std::byte>& bytes, F value) {
     std::memcpy(bytes.data() + at * sizeof(T), values.data(), std::min(first, n - at) * sizeof(T));
 }
 
-std::vector<std::byte> contents(const KernelCase::Buffer& b) {
-  std::vector<std::byte> out(static_cast<std::size_t>(b.elements) * size_of(b.type));
+/// Values of the first `elements` of a buffer.
+std::vector<std::byte> contents(const KernelCase::Buffer& b, std::int64_t elements) {
+  std::vector<std::byte> out(static_cast<std::size_t>(elements) * size_of(b.type));
   // About 1 where roots and logarithms are taken; else of either sign, as activations are.
   const auto real = [&](double u, double v) { return b.positive ? 0.75 + 0.5 * u : 1.5 * (u + v - 1); };
   switch (b.type) {
@@ -60,6 +62,17 @@ std::vector<std::byte> contents(const KernelCase::Buffer& b) {
     case ElementType::byte: fill<std::uint8_t>(out, [](double u, double) { return u >= 0.1 ? 1 : 0; }); break;
   }
   return out;
+}
+
+/// Fills a storage with what its first `have` bytes hold.
+void repeat_in(ComputeDevice& device, Storage& storage, std::size_t have, std::size_t bytes) {
+  device.wait(device.submit(0, {},
+                            {.run =
+                                 [&, have]() mutable {
+                                   for (; have < bytes; have += std::min(have, bytes - have))
+                                     device.copy(storage.data() + have, storage.data(), std::min(have, bytes - have));
+                                 },
+                             .start = {}}));
 }
 
 bool written(KernelCase::State state) {
@@ -95,15 +108,18 @@ KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold)
     auto& copies = memory_.emplace_back();
     auto& original = originals_.emplace_back();
     if (written(b.state) && !cold_) continue;
-    std::vector<std::byte> values = contents(b);
-    values.resize(bytes_of(b));
+    // On a device with memory of its own a part is written, and copied there: the host is slow.
+    std::vector<std::byte> values =
+        contents(b, device.queues() ? std::min<std::int64_t>(b.elements, kPeriod * kWritten) : b.elements);
+    if (values.empty()) values.resize(1);
     std::size_t wanted = 1;
     if (device.queues() && b.state == KernelCase::State::kept)
-      wanted = std::clamp<std::size_t>(kColdDeviceBytes / values.size(), 1, kMostCopies);
+      wanted = std::clamp<std::size_t>(kColdDeviceBytes / bytes_of(b), 1, kMostCopies);
     if (cold_ && alone_in_a_call(b)) wanted = static_cast<std::size_t>(cold);
     for (std::size_t i = 0; i < wanted; ++i) {
-      copies.push_back(device.allocate(values.size()));
+      copies.push_back(device.allocate(bytes_of(b)));
       device.write(*copies.back(), 0, values);
+      if (values.size() < bytes_of(b)) repeat_in(device, *copies.back(), values.size(), bytes_of(b));
     }
     if (b.updated && !device.queues()) original = std::move(values);
   }

@@ -204,7 +204,7 @@ Verb calibrate_verb() {
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},
            {"--ranks-from-env", "", "be one of the ranks; for calibrate itself"},
            {"--numerics", "TYPE", "fp32, fp64 or all; on GPUs plan, fp32 or fp64", "fp32; plan on GPUs"},
-           {"--budget", "TIME", "about how long it may take; sets repetitions, not what is measured", "60s"},
+           {"--budget", "TIME", "about how long it may take; sets repetitions, and on GPUs ends it", "60s"},
            {"--date", "TEXT", "when this is, as the profile shall say"},
            {"-o,--output", "FILE", "the profile; written whole, or not at all"}},
           "Operators and collectives are called as runs call them, by all ranks at the same time where several share "
