@@ -167,7 +167,8 @@ struct Gemm::Impl {
         handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(),
         preference.get(), kMostCandidates, plan.candidates.data(), &found));
     plan.candidates.resize(static_cast<std::size_t>(found));
-    if (found == 0)
+    std::erase_if(plan.candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });
+    if (plan.candidates.empty())
       throw Error(ErrorKind::unavailable,
                   fmt::format("cuBLASLt has no algorithm for a product of {} x {} x {}", g.m, g.n, g.k), "cuda");
     return plan;
@@ -223,11 +224,29 @@ struct Gemm::Impl {
   }
 };
 
+namespace {
+
+/// A sum of no products: C stays where it is added to, and is 0 where it is not.
+void nothing_plus(cudaStream_t stream, const GemmCall& g) {
+  if (g.bias != nullptr || (g.beta != 0 && g.beta != 1))
+    throw std::logic_error("a scaled or biased product of nothing");
+  if (g.beta == 1) return;
+  const std::size_t each = size_of(g.c.type);
+  auto* c = static_cast<std::byte*>(const_cast<void*>(g.c.data));
+  for (std::int64_t b = 0; b < std::max<std::int64_t>(1, g.batch); ++b)
+    REHEARSE_CUDA(cudaMemset2DAsync(c + static_cast<std::size_t>(b * g.c.next) * each,
+                                    static_cast<std::size_t>(g.c.stride) * each, 0,
+                                    static_cast<std::size_t>(g.n) * each, static_cast<std::size_t>(g.m), stream));
+}
+
+}  // namespace
+
 Gemm::Gemm(std::size_t workspace) : impl_(std::make_unique<Impl>(workspace)) {}
 Gemm::~Gemm() = default;
 
 void Gemm::run(cudaStream_t stream, const GemmCall& g) {
-  if (g.m == 0 || g.n == 0 || g.k == 0) return;
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) return nothing_plus(stream, g);
   const Impl::Plan& plan = impl_->plan_of(g);
   impl_->launch(stream, g, plan, plan.candidates.front().algo);
 }

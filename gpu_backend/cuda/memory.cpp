@@ -39,6 +39,9 @@ DeviceMemory::DeviceMemory(int device, Bytes limit) : device_(device), limit_(li
   std::size_t left = 0, all = 0;
   REHEARSE_CUDA(cudaMemGetInfo(&left, &all));
   capacity_ = Bytes{static_cast<double>(all)};
+  // Else a pool near its end would make streams wait for each other, which no plan knows of.
+  int never = 0;
+  REHEARSE_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &never));
 }
 
 DeviceMemory::~DeviceMemory() { cudaMemPoolDestroy(pool_); }

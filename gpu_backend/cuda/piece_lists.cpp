@@ -41,6 +41,8 @@ const Piece* PieceLists::on_device(const std::vector<Piece>& pieces) {
     REHEARSE_CUDA(cudaMalloc(&memory, pieces.size() * sizeof(Piece)));
     list = static_cast<Piece*>(memory);
     REHEARSE_CUDA(cudaMemcpy(list, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice));
+    // A short copy from pageable memory returns before it has arrived, and no other stream waits for the null stream.
+    REHEARSE_CUDA(cudaStreamSynchronize(nullptr));
   }
   return list;
 }

@@ -41,7 +41,7 @@ __device__ A probabilities(const Reals& scores, std::int64_t first, std::int64_t
   return max + log(sum);
 }
 
-/// Number of the largest of n values, the first of equals.
+/// Number of the largest of n values, the first of equals; 0 where none is larger than minus infinity (all are NaN).
 template <class A>
 __device__ std::int64_t largest(const A* values, std::int64_t n) {
   A best = -std::numeric_limits<A>::infinity();
@@ -53,7 +53,7 @@ __device__ std::int64_t largest(const A* values, std::int64_t n) {
     const std::int64_t there = __shfl_xor_sync(0xffffffffu, at, o);
     if (other > best || (other == best && there < at)) best = other, at = there;
   }
-  return at;
+  return at < n ? at : 0;
 }
 
 /// Takes experts outside a token's groups out. A group is worth its two best experts (DeepSeek-AI 2024b, sec. 2.1.2).

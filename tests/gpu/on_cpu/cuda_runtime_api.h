@@ -161,7 +161,7 @@ enum { cudaMemAllocationTypePinned = 1, cudaMemLocationTypeDevice = 1 };
 struct cudaMemPoolProps { int allocType; struct { int type, id; } location; };
 struct CUmemPoolHandle_st { std::uint64_t used = 0, high = 0; };
 typedef CUmemPoolHandle_st* cudaMemPool_t;
-enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold, cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh };
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold, cudaMemPoolReuseAllowInternalDependencies, cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh };
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* p, const cudaMemPoolProps*) { *p = new CUmemPoolHandle_st; return cudaSuccess; }
 inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t p) { delete p; return cudaSuccess; }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
