@@ -8,6 +8,7 @@
 #include "core/api/backend_choice.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/api/session/search_setup.hpp"
+#include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
 

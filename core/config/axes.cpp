@@ -7,6 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config/scenario.hpp"
+#include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
 namespace {

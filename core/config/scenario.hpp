@@ -14,7 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/input.hpp"
+#include "core/config/settings/kernels.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 
 namespace rehearse {
 

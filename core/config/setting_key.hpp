@@ -7,7 +7,7 @@
 //                                               {.searched = {false, true}, .flags = {{"megatron", "--eager"}}});
 //   ... if (kEager(request.settings)) ...
 //
-// Use it for what one file reads. A setting that many files read is a member of a struct in settings.hpp.
+// Use it for what one file reads. A setting that many files read is a member of a struct in settings/.
 
 #include <cstdint>
 #include <map>

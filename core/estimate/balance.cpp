@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/shares.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

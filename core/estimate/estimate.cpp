@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate_tail.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/player.hpp"

@@ -9,7 +9,7 @@
 // per stage are outside the recurrence: of these one rank of each kind is played, replicas that lie alike folded into
 // it.
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/play/backend.hpp"
 #include "core/price/cost_model.hpp"
 #include "core/program/program.hpp"

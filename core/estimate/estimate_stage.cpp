@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {

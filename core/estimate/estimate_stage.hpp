@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/estimate/estimate_prices.hpp"
 #include "core/schedule/schedule.hpp"
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/config/settings/input.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/balance.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/price/stage_memory.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/play/backend.hpp"
 #include "core/price/cost_model.hpp"

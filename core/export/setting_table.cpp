@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/config/json_file.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
 #include "core/strategy/roles/roles.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::exporting {
 

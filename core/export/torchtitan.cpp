@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::exporting {
 

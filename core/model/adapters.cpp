@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/model/network_check.hpp"
 
 namespace rehearse {

@@ -1,7 +1,7 @@
 #pragma once
 // Low-rank adapters on a network's products (Hu et al. 2021, LoRA, arXiv 2106.09685).
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/model/network.hpp"
 
 namespace rehearse {

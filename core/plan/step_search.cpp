@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/play/metrics.hpp"
 #include "core/program/liveness.hpp"
 #include "core/search/bounds/bounds.hpp"
 #include "core/search/space.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

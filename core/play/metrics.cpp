@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/config/settings/training.hpp"
 #include "core/program/flops.hpp"
 
 namespace rehearse {

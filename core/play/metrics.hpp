@@ -5,7 +5,8 @@
 
 #include "core/base/units.hpp"
 #include "core/cluster/cluster.hpp"
-#include "core/config/settings.hpp"
+#include "core/config/settings/choices.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/program/program.hpp"
 #include "core/trace/trace.hpp"
 

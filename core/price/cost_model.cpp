@@ -10,6 +10,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/input.hpp"
+#include "core/config/settings/kernels.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/price/body_play.hpp"
 #include "core/price/calibration/device_profile.hpp"

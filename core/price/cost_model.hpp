@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "core/collective/collective.hpp"
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
+#include "core/config/settings/input.hpp"
 #include "core/price/kernels/kernel.hpp"
 #include "core/program/program.hpp"
 #include "core/trace/trace.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cluster/make_cluster.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/evaluation.hpp"
 #include "core/model/adapters.hpp"
@@ -14,6 +15,7 @@
 #include "core/play/metrics.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/scoreboard/scoreboard.hpp"
 
 namespace rehearse {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/model/network.hpp"
 
 namespace rehearse {

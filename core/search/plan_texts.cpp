@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/search/settings_json.hpp"
 #include "core/search/space.hpp"
 

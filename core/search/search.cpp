@@ -6,8 +6,10 @@
 #include <unordered_set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/plan_bounds.hpp"
 #include "core/search/playing.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 
 namespace rehearse {
 

@@ -4,7 +4,9 @@
 #include <numeric>
 #include <optional>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

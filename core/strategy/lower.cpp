@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/program/body.hpp"
 #include "core/program/validate/validate.hpp"
 #include "core/strategy/bodies/recompute_groups.hpp"
@@ -22,6 +24,7 @@
 #include "core/strategy/roles/skips.hpp"
 #include "core/strategy/shares.hpp"
 #include "core/strategy/stage_cuts.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

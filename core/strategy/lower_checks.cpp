@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/strategy/no_lowering.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/roles/roles.hpp"
 #include "core/strategy/roles/unit_plan.hpp"
 

@@ -1,4 +1,5 @@
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 #include <algorithm>
 

@@ -6,19 +6,12 @@
 #include <vector>
 
 #include "core/base/registry.hpp"
-#include "core/config/settings.hpp"
-#include "core/model/network.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse {
 
-/// What is trained, apart from how it is spread.
-struct Workload {
-  Network network;
-  TrainingSettings training;
-  KernelSettings kernels;
-  InputSettings input{};
-};
+struct Workload;
 
 /// Layouts of everything a network holds, filled by the strategies in use, in registry order.
 struct LayoutPlan {

@@ -2,8 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/config/settings/kernels.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/model/architecture.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

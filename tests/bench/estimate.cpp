@@ -12,7 +12,10 @@
 #include <fmt/core.h>
 
 #include "core/base/error.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
 
 namespace {

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -1,5 +1,7 @@
 // Steps that are replayed leave the bits that issued ones leave: losses, parameters, moments. What may not be replayed
 // says why.
+#include "core/config/settings/choices.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/execute/repeats.hpp"
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/gpu/staged_transport.hpp"

@@ -1,6 +1,8 @@
 // The parity suite on a CUDA device: every strategy and schedule at 2 ranks (4 where one takes as many) gives what one
 // rank gives on the CPU, in fp64. Ranks are threads with a device each that are joined through the host; share_gpu.sh
 // joins processes through NCCL.
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/gpu/device_under_test.hpp"
 #include "tests/gpu/staged_transport.hpp"
 #include "tests/parity/jobs.hpp"

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"

@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/execution_gaps.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 

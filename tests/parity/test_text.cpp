@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/choices.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/train/training.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"

@@ -4,7 +4,9 @@
 #include "core/program/flops.hpp"
 #include "tests/properties/any_job.hpp"
 
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;

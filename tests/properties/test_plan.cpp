@@ -2,6 +2,7 @@
 // cannot do.
 #include <cmath>
 
+#include "core/config/settings/strategy.hpp"
 #include "tests/support/property.hpp"
 #include "tests/unit/plan/support.hpp"
 

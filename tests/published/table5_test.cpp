@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/api/session/session.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/play/player/player.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

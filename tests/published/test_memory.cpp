@@ -7,6 +7,8 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -1,4 +1,6 @@
 #include "core/api/session/make_it_fit.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 #include <algorithm>
 #include <functional>

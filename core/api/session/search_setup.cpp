@@ -9,8 +9,11 @@
 #include "core/api/session/sample_name.hpp"
 #include "core/base/index.hpp"
 #include "core/config/full_key.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/play/metrics.hpp"
 #include "core/play/words.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

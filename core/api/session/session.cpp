@@ -12,12 +12,14 @@
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/balance.hpp"
 #include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/price/calibration/calibration.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -5,6 +5,7 @@
 
 #include "core/base/index.hpp"
 #include "core/estimate/evaluation.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

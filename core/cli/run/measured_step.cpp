@@ -13,6 +13,7 @@
 #include "core/play/words.hpp"
 #include "core/price/calibration/calibration.hpp"
 #include "core/report/pictures/kineto_trace.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 

@@ -16,6 +16,7 @@
 #include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/lower_checks.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/communicate/gloo_world.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/communicate/nccl_world.hpp"

@@ -17,6 +17,7 @@
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/pictures/kineto_trace.hpp"
 #include "core/report/results/validation_report.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/execute/spans.hpp"
 

@@ -11,6 +11,7 @@
 #include "core/cli/verbs.hpp"
 #include "core/export/export.hpp"
 #include "core/report/formats/text_output.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 

@@ -17,6 +17,8 @@
 #include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/search_setup.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/rank.hpp"
@@ -24,6 +26,7 @@
 #include "core/price/calibration/calibration.hpp"
 #include "core/report/results/plan_report.hpp"
 #include "core/scoreboard/prediction_range.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 

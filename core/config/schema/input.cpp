@@ -1,5 +1,6 @@
 // Rows of `input`: where samples come from.
 
+#include "core/config/settings/input.hpp"
 #include "core/config/schema/rows.hpp"
 
 namespace rehearse::schema {

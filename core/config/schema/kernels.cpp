@@ -1,5 +1,6 @@
 // Rows of `kernels`: which kernels the framework uses.
 
+#include "core/config/settings/kernels.hpp"
 #include "core/config/schema/rows.hpp"
 
 namespace rehearse::schema {

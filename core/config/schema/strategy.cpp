@@ -1,5 +1,6 @@
 // Rows of `strategy`: how the work is split over the GPUs.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/config/schema/rows.hpp"
 
 namespace rehearse::schema {

@@ -1,5 +1,6 @@
 // Rows of `training`: what one step and the whole run train.
 
+#include "core/config/settings/training.hpp"
 #include "core/config/schema/rows.hpp"
 
 namespace rehearse::schema {

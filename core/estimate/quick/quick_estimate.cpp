@@ -10,9 +10,12 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/quick_step.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

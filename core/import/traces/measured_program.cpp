@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

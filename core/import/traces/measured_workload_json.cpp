@@ -7,6 +7,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/import/traces/measured_workload.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

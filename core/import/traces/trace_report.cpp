@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/index.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/registry.hpp"
+#include "core/config/settings/kernels.hpp"
 
 namespace rehearse {
 namespace {

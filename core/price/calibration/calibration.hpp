@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/explanation.hpp"
 #include "core/report/results/search_json.hpp"

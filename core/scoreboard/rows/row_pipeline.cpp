@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/scoreboard/rows/row_scenario.hpp"
 
 namespace rehearse {

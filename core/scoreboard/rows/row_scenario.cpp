@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/play/metrics.hpp"
 
 namespace rehearse {

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/kernels.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 #include "core/scoreboard/rows/row_scenario.hpp"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/estimate_stage.hpp"
 #include "core/price/host_copies.hpp"
@@ -16,6 +17,7 @@
 #include "core/search/bounds/least_memory.hpp"
 #include "core/search/bounds/siblings.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

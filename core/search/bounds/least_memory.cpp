@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/strategy/state_shards.hpp"
 

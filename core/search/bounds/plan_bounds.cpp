@@ -2,13 +2,15 @@
 
 #include <unordered_map>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/siblings.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// Bounds know what the settings of settings.hpp divide and hide, and nothing of keys that other files declare.
+/// Bounds know what the members of settings divide and hide, and nothing of keys that other files declare.
 bool is_bounded(const StrategySettings& settings) { return settings.declared == DeclaredSettings{}; }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/price/host_copies.hpp"
 #include "core/search/bounds/least_memory.hpp"
 #include "core/strategy/roles/roles.hpp"

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/siblings.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

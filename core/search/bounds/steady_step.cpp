@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/player.hpp"
 #include "core/program/body.hpp"
@@ -12,6 +13,7 @@
 #include "core/search/bounds/plan_traffic.hpp"
 #include "core/search/bounds/siblings.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/fp8.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/operators/redistribute.hpp"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 #include "core/strategy/operators/ops.hpp"
 

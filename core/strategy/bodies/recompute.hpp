@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/settings.hpp"
+#include "core/config/settings/forward.hpp"
 #include "core/model/network.hpp"
 
 namespace rehearse {

@@ -1,4 +1,5 @@
 #include "core/strategy/bodies/recompute_groups.hpp"
+#include "core/config/settings/strategy.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/input.hpp"
 #include "core/strategy/operators/ops.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

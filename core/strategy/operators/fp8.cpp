@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/fp8_format.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/ops.hpp"

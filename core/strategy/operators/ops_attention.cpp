@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "core/config/settings/choices.hpp"
 #include "core/strategy/operators/fp8.hpp"
 #include "core/strategy/operators/ops_attention.hpp"
 

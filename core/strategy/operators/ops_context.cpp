@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/strategy/operators/fp8.hpp"
 #include "core/strategy/operators/ops_attention.hpp"
 

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/strategy/roles/skips.hpp"
 #include "core/strategy/roles/stage_tail.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

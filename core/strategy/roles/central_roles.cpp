@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/central_bodies.hpp"
 

@@ -1,4 +1,6 @@
 #include "core/strategy/roles/frame_setup.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 #include <algorithm>
 

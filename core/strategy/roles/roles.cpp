@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/activation_offload.hpp"
 #include "core/strategy/roles/stage_tail.hpp"

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

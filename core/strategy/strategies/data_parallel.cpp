@@ -3,6 +3,7 @@
 
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

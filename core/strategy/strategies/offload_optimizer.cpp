@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/choices.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

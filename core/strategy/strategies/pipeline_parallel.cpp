@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/shares.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

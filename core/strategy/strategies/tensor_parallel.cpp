@@ -9,6 +9,7 @@
 #include "core/base/index.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

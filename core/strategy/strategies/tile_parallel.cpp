@@ -12,6 +12,7 @@
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

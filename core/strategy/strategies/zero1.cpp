@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 

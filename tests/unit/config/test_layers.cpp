@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/choices.hpp"
 #include "tests/unit/config/support_scenario.hpp"
 
 using namespace rehearse;

@@ -1,3 +1,5 @@
+#include "core/config/settings/kernels.hpp"
+#include "core/config/settings/training.hpp"
 #include "tests/unit/config/support_scenario.hpp"
 
 using namespace rehearse;

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <random>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/balance.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
 

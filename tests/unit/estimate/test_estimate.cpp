@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate_pipeline.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
 

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <functional>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/play/player/actors.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_draws.hpp"
 

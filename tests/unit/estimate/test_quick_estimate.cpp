@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_draws.hpp"
 

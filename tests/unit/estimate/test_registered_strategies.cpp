@@ -4,9 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_draws.hpp"
 

@@ -1,5 +1,8 @@
 // What a step cannot be faster than: its storage, its decoders, its host, its one wire, its one process.
 
+#include "core/config/settings/input.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
 

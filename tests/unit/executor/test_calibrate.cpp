@@ -6,8 +6,10 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/report/results/validation_report.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"

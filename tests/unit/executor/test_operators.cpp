@@ -1,7 +1,6 @@
 #include <cmath>
 
-#include "core/config/settings.hpp"
-
+#include "core/config/settings/choices.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/executor/operator_bench.hpp"

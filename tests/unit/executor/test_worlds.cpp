@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 #include "gpu_backend/communicate/gloo_world.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/communicate/net/rendezvous.hpp"

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "core/model/op_table.hpp"
+#include "core/strategy/workload.hpp"
 #include "models.hpp"
 
 namespace rehearse::test {

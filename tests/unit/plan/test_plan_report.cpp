@@ -1,3 +1,4 @@
+#include "core/config/settings/strategy.hpp"
 #include "core/report/results/plan_report.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/plan/support.hpp"

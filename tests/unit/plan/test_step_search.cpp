@@ -1,5 +1,7 @@
 // The search that leaves out what cannot be best finds what pricing everything finds.
 #include "core/cluster/make_cluster.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/model/library.hpp"
@@ -8,6 +10,7 @@
 #include "core/price/memory_rule.hpp"
 #include "core/search/search.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

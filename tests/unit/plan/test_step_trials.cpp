@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <map>
 
+#include "core/config/settings/choices.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/search/space.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 

@@ -7,10 +7,12 @@
 
 #include "core/base/error.hpp"
 #include "core/collective/collective_table.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/play/backend.hpp"
 #include "core/play/player/player.hpp"
 #include "core/price/calibration/device_profile.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/price/support.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -1,8 +1,10 @@
 // Peak memory by liveness: one body worked out by hand, then facts of whole steps.
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

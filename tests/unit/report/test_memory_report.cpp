@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/results/memory_report.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/report/plans.hpp"
 

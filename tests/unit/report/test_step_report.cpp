@@ -2,8 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/config/settings/choices.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/results/step_report.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/report/plans.hpp"
 

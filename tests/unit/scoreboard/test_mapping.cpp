@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/config/settings/strategy.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

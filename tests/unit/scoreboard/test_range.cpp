@@ -1,6 +1,7 @@
 #include "core/scoreboard/prediction_range.hpp"
 
 #include "core/cluster/make_cluster.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 

@@ -1,6 +1,8 @@
+#include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/bounds.hpp"
 #include "core/search/bounds/relaxation.hpp"
 #include "core/search/bounds/steady_step.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

@@ -1,5 +1,6 @@
 #include "core/search/bounds/least_memory.hpp"
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/state_shards.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"

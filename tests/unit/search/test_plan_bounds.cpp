@@ -1,6 +1,8 @@
 // Bounds, all together, against evaluations of plans drawn over whole spaces, in any order of their axes.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/plan_bounds.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

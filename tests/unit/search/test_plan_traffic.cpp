@@ -1,5 +1,6 @@
 #include "core/search/bounds/plan_traffic.hpp"
 
+#include "core/config/settings/strategy.hpp"
 #include "core/price/host_copies.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"

@@ -1,7 +1,9 @@
 #include <map>
 #include <set>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 

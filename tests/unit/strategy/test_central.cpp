@@ -1,7 +1,9 @@
 // A funnel and a parameter server: who holds what, and how many bytes cross whose wire.
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

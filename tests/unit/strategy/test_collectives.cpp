@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"

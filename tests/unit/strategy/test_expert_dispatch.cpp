@@ -5,9 +5,11 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 #include "tests/unit/strategy/experts.hpp"

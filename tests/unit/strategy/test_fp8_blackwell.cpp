@@ -4,9 +4,11 @@
 
 #include "core/base/index.hpp"
 #include "core/cluster/make_cluster.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/strategy/saved.hpp"

@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/stage_cuts.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "core/config/settings/training.hpp"
 #include "core/price/kernels/task_kernel.hpp"
 #include "core/program/flops.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

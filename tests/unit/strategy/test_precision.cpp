@@ -3,7 +3,9 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 

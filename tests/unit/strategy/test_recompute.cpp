@@ -1,8 +1,10 @@
 // Activation memory is that of Korthikanti et al. 2022 (tables 1 and 2); modules and groups of layers drop and run
 // again what they say.
 
+#include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/recompute.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 

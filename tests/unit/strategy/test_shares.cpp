@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/shares.hpp"
 #include "tests/support/catch.hpp"

@@ -5,6 +5,7 @@
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 #include "tests/unit/strategy/saved.hpp"

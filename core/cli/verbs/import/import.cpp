@@ -13,6 +13,7 @@
 #include "core/import/topology/import_topology.hpp"
 #include "core/import/topology/machine_draft.hpp"
 #include "core/report/formats/text_output.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 

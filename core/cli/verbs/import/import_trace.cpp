@@ -9,6 +9,7 @@
 #include "core/import/traces/read_trace.hpp"
 #include "core/import/traces/trace_report.hpp"
 #include "core/report/formats/text_output.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 

@@ -1,6 +1,7 @@
 // ZeRO stage 3 that keeps larger parameters whole than zero3.persistence_threshold says, of so many elements at most.
 
 #include "core/config/setting_key.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/config/settings.hpp"
+#include "core/config/settings/choices.hpp"
 
 namespace rehearse {
 
