@@ -7,13 +7,12 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/play/metrics.hpp"
 
 namespace rehearse {
 
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 std::optional<double> figure(const Measurement& row, const std::string& name) {
   const auto at = row.measured.find(name);
@@ -120,8 +119,8 @@ Measured measured_of(RowFields& fields, const Measurement& row, const RowJob& jo
     out = *worked_out;
   else
     throw RowSkipped("no step time or throughput among the figures");
-  if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGiB};
-  if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGiB};
+  if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGib};
+  if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGib};
   return out;
 }
 
