@@ -27,4 +27,9 @@ class Error : public std::runtime_error {
   std::string hint;
 };
 
+/// Throws Error (usage): `what` is wrong with the value at `where`.
+[[noreturn]] inline void refuse_at(const std::string& where, const std::string& what, const std::string& hint = {}) {
+  throw Error(ErrorKind::usage, what, where, hint);
+}
+
 }  // namespace rehearse

@@ -59,6 +59,12 @@ class Registry {
     auto all = names();
     throw unknown_name(kind_, name, all);
   }
+  /// Null where nothing has that name.
+  [[nodiscard]] const Value* find(std::string_view name) const {
+    const auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
+                                     [](const Entry& e, std::string_view n) { return e.name < n; });
+    return at != entries_.end() && at->name == name ? &at->value : nullptr;
+  }
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
  private:

@@ -75,6 +75,9 @@ using Joules = Quantity<0, 0, 0, 1>;
 using Watts = Quantity<0, 0, -1, 1>;
 using Dollars = Quantity<0, 0, 0, 0, 1>;
 
+inline constexpr double kGib = 1024.0 * 1024 * 1024;  ///< Bytes of a GiB.
+inline constexpr double kMicrosecond = 1e-6;          ///< Seconds of a microsecond.
+
 template <int B, int F, int S, int J, int D>
 constexpr auto max(Quantity<B, F, S, J, D> a, Quantity<B, F, S, J, D> b) {
   return a < b ? b : a;

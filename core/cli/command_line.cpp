@@ -13,8 +13,6 @@ namespace rehearse::cli {
 
 namespace {
 
-std::string long_name_command_line(const Option& o) { return o.name.substr(o.name.find("--")); }
-
 /// A verb as CLI11 sees it, with the places where it leaves what it read.
 class Parser {
  public:
@@ -53,20 +51,20 @@ class Parser {
     std::string value = "a value";
     for (std::size_t i = 0; i < words.size(); ++i)
       for (const Option& o : verb_.options)
-        if (!o.value.empty() && (words[i] == long_name_command_line(o) || o.name.starts_with(words[i] + ",")) &&
+        if (!o.value.empty() && (words[i] == long_name(o) || o.name.starts_with(words[i] + ",")) &&
             (i == 0 || words[i - 1].starts_with('-')))
-          name = long_name_command_line(o), value = o.value;
+          name = long_name(o), value = o.value;
     return {ErrorKind::usage, fmt::format("{} is missing", value), name,
             fmt::format("see 'rehearse {} --help'", verb_.name)};
   }
 
   void collect(const Option& o, Arguments& out) {
-    const CLI::Option* found = app_.get_option(long_name_command_line(o));
+    const CLI::Option* found = app_.get_option(long_name(o));
     if (found->count() == 0) return;
     if (!o.value.empty() && !o.repeatable && found->count() > 1)
-      throw Error(ErrorKind::usage, "given more than once", long_name_command_line(o),
+      throw Error(ErrorKind::usage, "given more than once", long_name(o),
                   fmt::format("see 'rehearse {} --help'", verb_.name));
-    for (const std::string& value : found->results()) out.add(long_name_command_line(o), value);
+    for (const std::string& value : found->results()) out.add(long_name(o), value);
   }
 
   void assign_positionals(Arguments& out) const {
@@ -88,7 +86,7 @@ class Parser {
 
   [[nodiscard]] Error unknown_option(const std::string& word) const {
     std::vector<std::string> valid{"--help"};
-    for (const Option& o : verb_.options) valid.push_back(long_name_command_line(o));
+    for (const Option& o : verb_.options) valid.push_back(long_name(o));
     Error e = unknown_name("option", word.substr(0, word.find('=')), valid);
     e.where = verb_.name;
     return e;

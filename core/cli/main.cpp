@@ -50,7 +50,6 @@ bool reader_is_gone() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
   end_cleanly_on_signals();
   // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
@@ -66,7 +65,7 @@ int main(int argc, char** argv) {
     return report(e);
   } catch (const rehearse::cli::Interrupted&) {
     std::cerr << "interrupted\n";
-    return kInterrupted;
+    return rehearse::cli::kInterrupted;
   } catch (const std::bad_alloc&) {
     return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
   } catch (const std::exception& e) {

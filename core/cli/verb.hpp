@@ -20,6 +20,9 @@ struct Option {
   bool repeatable = false;
 };
 
+/// "--output" of "-o,--output".
+[[nodiscard]] inline std::string long_name(const Option& o) { return o.name.substr(o.name.find("--")); }
+
 /// An argument by position.
 struct Positional {
   std::string name;  ///< "SCENARIO"

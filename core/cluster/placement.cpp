@@ -15,10 +15,6 @@
 namespace rehearse {
 namespace {
 
-[[noreturn]] void fail(const std::string& where, const std::string& what, const std::string& hint = {}) {
-  throw Error(ErrorKind::usage, what, where, hint);
-}
-
 constexpr int kNone = -1;
 
 /// kNone where the text is no whole number.
@@ -36,26 +32,27 @@ class Placement {
   void add(DeviceId device, const std::string& where) {
     const auto [first, fresh] = rank_of_.emplace(device, static_cast<int>(devices_.size()));
     if (!fresh)
-      fail(where, fmt::format("ranks {} and {} are both on {}", first->second, devices_.size(), name_of(device)),
-           "each rank has a device of its own");
+      refuse_at(where, fmt::format("ranks {} and {} are both on {}", first->second, devices_.size(), name_of(device)),
+                "each rank has a device of its own");
     devices_.push_back(device);
   }
 
   [[nodiscard]] DeviceId device(int index, const std::string& where) const {
     if (index >= cluster_.device_count())
-      fail(where, fmt::format("device {} does not exist: the cluster has 0 to {}", index, cluster_.device_count() - 1));
+      refuse_at(where,
+                fmt::format("device {} does not exist: the cluster has 0 to {}", index, cluster_.device_count() - 1));
     return index;
   }
   [[nodiscard]] DeviceId device(NodeId node, int local, const std::string& where) const {
     const int count = cluster_.machine(node).gpus;
-    if (local >= count) fail(where, fmt::format("node{} has no device {}: it has {}", node, local, count));
+    if (local >= count) refuse_at(where, fmt::format("node{} has no device {}: it has {}", node, local, count));
     return cluster_.first_device(node) + local;
   }
   [[nodiscard]] NodeId node(std::string_view name, const std::string& where) const {
     const int index = name.starts_with("node") ? number(name.substr(4)) : kNone;
     if (index == kNone || index >= cluster_.node_count())
-      fail(where, fmt::format("'{}' is no node of the cluster", name),
-           fmt::format("nodes are node0 to node{}", cluster_.node_count() - 1));
+      refuse_at(where, fmt::format("'{}' is no node of the cluster", name),
+                fmt::format("nodes are node0 to node{}", cluster_.node_count() - 1));
     return index;
   }
   /// "17" or "node3/GPU5".
@@ -63,14 +60,14 @@ class Placement {
     if (const int index = number(name); index != kNone) return device(index, where);
     const std::size_t slash = name.find('/');
     if (slash == std::string_view::npos)
-      fail(where, fmt::format("'{}' is no device", name), "write a device number, or node3/GPU5");
+      refuse_at(where, fmt::format("'{}' is no device", name), "write a device number, or node3/GPU5");
     const NodeId at = node(name.substr(0, slash), where);
     const std::string_view local = name.substr(slash + 1);
     const auto& vertices = cluster_.machine(at).vertices;
     for (int d = 0; d < cluster_.machine(at).gpus; ++d)
       if (nth(vertices, d).name == local) return cluster_.first_device(at) + d;
-    fail(where, fmt::format("node{} has no device '{}'", at, local),
-         fmt::format("it has {} to {}", vertices[0].name, nth(vertices, cluster_.machine(at).gpus - 1).name));
+    refuse_at(where, fmt::format("node{} has no device '{}'", at, local),
+              fmt::format("it has {} to {}", vertices[0].name, nth(vertices, cluster_.machine(at).gpus - 1).name));
   }
 
   /// `slots` more devices of a node; kNone: all that are left.
@@ -79,12 +76,12 @@ class Placement {
     const int count = cluster_.machine(node).gpus;
     const int wanted = slots == kNone ? count - used : slots;
     if (used + wanted > count)
-      fail(where, fmt::format("{} slots on node{}, which has {} devices", used + wanted, node, count));
+      refuse_at(where, fmt::format("{} slots on node{}, which has {} devices", used + wanted, node, count));
     for (int i = 0; i < wanted; ++i) add(cluster_.first_device(node) + used++, where);
   }
 
   std::vector<DeviceId> finish(const std::string& origin) {
-    if (devices_.empty()) fail(origin, "no rank has a device");
+    if (devices_.empty()) refuse_at(origin, "no rank has a device");
     return std::move(devices_);
   }
 
@@ -102,7 +99,7 @@ class Placement {
 
 std::vector<DeviceId> from_json(std::string_view text, const std::string& origin, const Cluster& cluster) {
   const nlohmann::json list = parse_json(text, origin);
-  if (!list.is_array()) fail(origin + ": /", "wanted an array of devices in rank order");
+  if (!list.is_array()) refuse_at(origin + ": /", "wanted an array of devices in rank order");
   Placement placement(cluster);
   for (std::size_t r = 0; r < list.size(); ++r) {
     const std::string where = fmt::format("{}: /{}", origin, r);
@@ -120,7 +117,7 @@ std::vector<DeviceId> from_json(std::string_view text, const std::string& origin
                                      entry["gpu"].get<int>(), where),
                     where);
     else
-      fail(where, "wanted a device number, \"node3/GPU5\" or {\"node\": 3, \"gpu\": 5}");
+      refuse_at(where, "wanted a device number, \"node3/GPU5\" or {\"node\": 3, \"gpu\": 5}");
   }
   return placement.finish(origin);
 }
@@ -153,7 +150,7 @@ class Form {
 class DeviceList final : public Form {
   using Form::Form;
   void take(const std::vector<std::string>& words, const std::string& where) override {
-    if (words.size() != 1) fail(where, "wanted one device: a number, or node3/GPU5");
+    if (words.size() != 1) refuse_at(where, "wanted one device: a number, or node3/GPU5");
     placement_.add(placement_.named(words[0], where), where);
   }
 };
@@ -166,15 +163,15 @@ class RankFile final : public Form {
     const int slot =
         words.size() == 3 && words[2].starts_with("slot=") ? number(std::string_view(words[2]).substr(5)) : kNone;
     if (words[0] != "rank" || rank == kNone || slot == kNone)
-      fail(where, "wanted a line such as 'rank 0=node3 slot=5'");
+      refuse_at(where, "wanted a line such as 'rank 0=node3 slot=5'");
     const NodeId node = placement_.node(std::string_view(words[1]).substr(equals + 1), where);
     if (!lines_.emplace(rank, Line{placement_.device(node, slot, where), where}).second)
-      fail(where, fmt::format("rank {} is named twice", rank));
+      refuse_at(where, fmt::format("rank {} is named twice", rank));
   }
   std::vector<DeviceId> finish(const std::string& origin) override {
     int next = 0;
     for (const auto& [rank, line] : lines_) {
-      if (rank != next) fail(origin, fmt::format("rank {} is missing", next));
+      if (rank != next) refuse_at(origin, fmt::format("rank {} is missing", next));
       placement_.add(line.device, line.where);
       ++next;
     }
@@ -194,7 +191,7 @@ class HostFile final : public Form {
     int slots = kNone;
     const auto take_slots = [&](std::string_view text) {
       slots = number(text);
-      if (slots <= 0) fail(where, fmt::format("'{}' is no number of slots", text));
+      if (slots <= 0) refuse_at(where, fmt::format("'{}' is no number of slots", text));
     };
     if (const std::size_t colon = host.find(':'); colon != std::string::npos) {
       take_slots(std::string_view(host).substr(colon + 1));
@@ -204,7 +201,7 @@ class HostFile final : public Form {
       if (words[i].starts_with("slots="))
         take_slots(std::string_view(words[i]).substr(6));
       else if (!words[i].starts_with("max_slots=") && !words[i].starts_with("max-slots="))
-        fail(where, fmt::format("'{}' is not understood", words[i]), "a line is a node, then slots=N");
+        refuse_at(where, fmt::format("'{}' is not understood", words[i]), "a line is a node, then slots=N");
     }
     for (const NodeId node : nodes(host, where)) placement_.add_slots(node, slots, where);
   }
@@ -213,7 +210,7 @@ class HostFile final : public Form {
   [[nodiscard]] std::vector<NodeId> nodes(const std::string& host, const std::string& where) const {
     const std::size_t open = host.find('[');
     if (open == std::string::npos) return {placement_.node(host, where)};
-    if (host.back() != ']') fail(where, fmt::format("'{}' is no list of nodes", host), "example: node[0-3,7]");
+    if (host.back() != ']') refuse_at(where, fmt::format("'{}' is no list of nodes", host), "example: node[0-3,7]");
     const std::string prefix = host.substr(0, open), list = host.substr(open + 1, host.size() - open - 2);
     std::vector<NodeId> out;
     for (std::size_t begin = 0; begin <= list.size();) {
@@ -222,7 +219,7 @@ class HostFile final : public Form {
       const std::size_t dash = piece.find('-');
       const NodeId first = placement_.node(prefix + piece.substr(0, dash), where);
       const NodeId last = dash == std::string::npos ? first : placement_.node(prefix + piece.substr(dash + 1), where);
-      if (last < first) fail(where, fmt::format("'{}' is no range of nodes", piece));
+      if (last < first) refuse_at(where, fmt::format("'{}' is no range of nodes", piece));
       for (NodeId n = first; n <= last; ++n) out.push_back(n);
       begin = end + 1;
     }
@@ -254,7 +251,7 @@ std::vector<DeviceId> read_placement(std::string_view text, const std::string& o
     if (!form) form = form_of(words, cluster);
     form->take(words, fmt::format("{}:{}", origin, line));
   }
-  if (!form) fail(origin, "the file names no device");
+  if (!form) refuse_at(origin, "the file names no device");
   return form->finish(origin);
 }
 

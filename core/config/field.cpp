@@ -9,6 +9,7 @@
 
 #include "core/base/near_names.hpp"
 #include "core/base/registry.hpp"
+#include "core/config/object_reader.hpp"
 
 namespace rehearse::schema {
 
@@ -235,7 +236,6 @@ ordered_json write_integer(const Field& f, std::int64_t value) {
 }
 
 ordered_json write_count(double value) {
-  constexpr double kExactIntegers = 9007199254740992.0;
   if (std::floor(value) == value && value < kExactIntegers) return static_cast<std::int64_t>(value);
   return value;
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -176,6 +177,13 @@ json parse_json(std::string_view text, const std::string& origin, JsonLimits lim
   StrictBuilder builder(text, origin, limits.depth);
   json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
+}
+
+bool begins_with_schema(const std::string& path, std::string_view schema) {
+  std::ifstream in(path, std::ios::binary);
+  std::string head(256, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find(schema) != std::string::npos;
 }
 
 json load_json(const std::string& path, JsonLimits limits) {

@@ -26,6 +26,10 @@ struct JsonLimits {
 /// `where` "origin: /json/path".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& origin, JsonLimits limits = {});
 
+/// Whether `schema` stands in the first 256 bytes of a file, where this program writes it. False for a file that cannot
+/// be read.
+[[nodiscard]] bool begins_with_schema(const std::string& path, std::string_view schema);
+
 /// read_text, then parse_json with the path as origin.
 [[nodiscard]] nlohmann::json load_json(const std::string& path, JsonLimits limits = {});
 

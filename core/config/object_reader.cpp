@@ -19,8 +19,6 @@ std::string escaped(const std::string& key) {
   return out;
 }
 
-constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: beyond it a double skips integers.
-
 std::optional<std::int64_t> as_integer(const json& v) {
   if (v.is_number_unsigned()) {
     const auto u = v.get<std::uint64_t>();

@@ -27,6 +27,8 @@
 
 namespace rehearse {
 
+inline constexpr double kExactIntegers = 9007199254740992.0;  ///< 2^53: beyond it a double skips integers.
+
 /// Both ends belong to the range.
 struct IntegerRange {
   std::int64_t min = std::numeric_limits<std::int64_t>::min();

@@ -11,8 +11,6 @@ namespace rehearse::exporting {
 
 namespace {
 
-std::optional<Flags> silent_deepspeed(const Json&, const ExportInput&) { return Flags{}; }
-
 double gradient_bytes(const ExportInput& in) {
   return in.scenario.training.gradient_dtype == GradientDtype::fp32 || in.scenario.training.precision == Precision::fp32
              ? 4
@@ -43,9 +41,9 @@ const std::vector<Rule>& rules_deepspeed() {
        },
        "DeepSpeed's sequence parallelism is Ulysses"},
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
-      {"strategy.dp", "(ranks / other axes)", silent_deepspeed},
-      {"strategy.dp_replicate", "(dp / mics_shard_size)", silent_deepspeed},
-      {"strategy.dp_shard", "zero_optimization.mics_shard_size", silent_deepspeed},
+      {"strategy.dp", "(ranks / other axes)", no_flags},
+      {"strategy.dp_replicate", "(dp / mics_shard_size)", no_flags},
+      {"strategy.dp_shard", "zero_optimization.mics_shard_size", no_flags},
       as_is("strategy.microbatch", "train_micro_batch_size_per_gpu"),
       {"strategy.schedule", "(PipelineModule)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
@@ -53,7 +51,7 @@ const std::vector<Rule>& rules_deepspeed() {
        },
        "DeepSpeed's pipeline runs 1F1B"},
       {"strategy.zero_stage", "zero_optimization.stage", zero_deepspeed},
-      {"strategy.fsdp.enabled", "zero_optimization.stage", silent_deepspeed},
+      {"strategy.fsdp.enabled", "zero_optimization.stage", no_flags},
       {"strategy.bucket", "zero_optimization.reduce_bucket_size",
        [](const Json&, const ExportInput& in) -> std::optional<Flags> {
          return Flags{{"zero_optimization.reduce_bucket_size",

@@ -29,9 +29,6 @@ std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in
   return out;
 }
 
-/// Said with the granularity.
-std::optional<Flags> with_granularity(const Json&, const ExportInput&) { return Flags{}; }
-
 /// Layers of each chunk in model order; empty where all have as many.
 std::vector<std::int64_t> chunk_layers(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
@@ -210,7 +207,7 @@ const std::vector<Rule>& rules_megatron() {
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{};
        }},
-      {"strategy.dp", "(ranks / other axes)", with_granularity},
+      {"strategy.dp", "(ranks / other axes)", no_flags},
       {"strategy.dp_replicate", "--num-distributed-optimizer-instances",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.strategy.dp_shard <= 1 || v == 1) return Flags{};
@@ -232,7 +229,7 @@ const std::vector<Rule>& rules_megatron() {
               {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
       {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule_megatron,
        "Megatron runs 1F1B and its interleaved form"},
-      {"strategy.virtual_stages", "(with schedule)", with_granularity},
+      {"strategy.virtual_stages", "(with schedule)", no_flags},
       {"strategy.layers_per_stage",
        "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout",
        [](const Json&, const ExportInput& in) -> std::optional<Flags> {
@@ -246,9 +243,9 @@ const std::vector<Rule>& rules_megatron() {
        "Megatron runs 1F1B and its interleaved form"},
       switch_if("strategy.sequence_parallel", "--sequence-parallel"),
       {"strategy.recompute", "--recompute-granularity", recompute_megatron},
-      {"strategy.recompute_modules", "--recompute-modules", with_granularity},
-      {"strategy.recompute_method", "--recompute-method", with_granularity},
-      {"strategy.recompute_layers", "--recompute-num-layers", with_granularity},
+      {"strategy.recompute_modules", "--recompute-modules", no_flags},
+      {"strategy.recompute_method", "--recompute-method", no_flags},
+      {"strategy.recompute_layers", "--recompute-num-layers", no_flags},
       {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero_megatron},
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},

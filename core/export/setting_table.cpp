@@ -123,6 +123,8 @@ Rule autograd_sums() {
           "autograd adds gradients up by a kernel of its own: set it to false for this target"};
 }
 
+std::optional<Flags> no_flags(const Json&, const ExportInput&) { return Flags{}; }
+
 Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target) {
   const Json scenario = Json::parse(resolved_json(input.scenario));
   Mapped out;

@@ -38,6 +38,9 @@ struct Rule {
 [[nodiscard]] Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices,
                           std::string why = {});
 
+/// Nothing to say: other flags say it.
+[[nodiscard]] std::optional<Flags> no_flags(const Json& value, const ExportInput& input);
+
 struct Mapped {
   Flags flags;
   std::vector<ExportedSetting> settings;

@@ -11,8 +11,6 @@ namespace rehearse::exporting {
 
 namespace {
 
-std::optional<Flags> silent_torchtitan(const Json&, const ExportInput&) { return Flags{}; }
-
 std::int64_t local_batch(const ExportInput& in) {
   return in.scenario.training.global_batch / std::max(1, in.scenario.strategy.dp);
 }
@@ -81,7 +79,7 @@ const std::vector<Rule>& rules_torchtitan() {
        "torchtitan takes experts' ranks from data_parallel_shard_degree * context_parallel_degree * "
        "tensor_parallel_degree, which ep must divide; replicas do not count: set the degrees of sharding and of "
        "experts yourself"},
-      {"strategy.dp", "(replicate * shard)", silent_torchtitan},
+      {"strategy.dp", "(replicate * shard)", no_flags},
       {"strategy.dp_replicate", "parallelism.data_parallel_replicate_degree", replicate},
       {"strategy.dp_shard", "parallelism.data_parallel_shard_degree", shard,
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
@@ -90,7 +88,7 @@ const std::vector<Rule>& rules_torchtitan() {
          return v == 0 || v == 3 ? std::optional<Flags>(Flags{}) : std::nullopt;
        },
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
-      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", silent_torchtitan},
+      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", no_flags},
       choice("strategy.fsdp.reshard_after_forward", "parallelism.fsdp_reshard_after_forward",
              {{"auto", {{"parallelism.fsdp_reshard_after_forward", "default"}}},
               {"always", {{"parallelism.fsdp_reshard_after_forward", "always"}}},

@@ -17,8 +17,6 @@ struct Form {
   std::string (*write)(double);
 };
 
-constexpr double kGib = 1024.0 * 1024 * 1024;
-
 const std::vector<Form>& forms() {
   static const std::vector<Form> table{{"time", [](double v) { return to_string(Seconds{v}); }},
                                        {"bytes", [](double v) { return to_string(Bytes{v}); }},

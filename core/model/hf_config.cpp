@@ -30,15 +30,14 @@ std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::
 }
 
 void read_routed_experts(ObjectReader& in, ExpertLayers& experts, bool normalise) {
-  constexpr IntegerRange kExperts{1, 1 << 16};
   Routing& r = experts.routing;
-  r.experts = in.integer("n_routed_experts", kExperts);
-  r.top_k = in.integer("num_experts_per_tok", kExperts);
-  r.groups = in.integer("n_group", kExperts, 1);
-  r.limit = in.integer("topk_group", kExperts, r.groups);
+  r.experts = in.integer("n_routed_experts", kExpertCount);
+  r.top_k = in.integer("num_experts_per_tok", kExpertCount);
+  r.groups = in.integer("n_group", kExpertCount, 1);
+  r.limit = in.integer("topk_group", kExpertCount, r.groups);
   r.normalise = in.boolean("norm_topk_prob", normalise);
   r.scale = in.number("routed_scaling_factor", {0.0, 1e6}, 1.0);
-  r.aux_loss = in.number("aux_loss_alpha", {0.0, 1e3}, 0.0);
+  r.aux_loss = in.number("aux_loss_alpha", kAuxLossCoefficient, 0.0);
   experts.ffn = in.integer("moe_intermediate_size", {1, kMaxWidth});
 }
 

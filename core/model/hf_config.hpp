@@ -102,6 +102,8 @@ inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 22;  ///< hidden, f
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 28;
 inline constexpr NumberRange kDropout{0.0, 0.99};
+inline constexpr IntegerRange kExpertCount{1, 1 << 16};      ///< Of a layer, or of those that a token takes.
+inline constexpr NumberRange kAuxLossCoefficient{0.0, 1e3};  ///< Of the loss that balances experts.
 
 /// Reads a configuration whose architecture is a decoder stack and checks it. `origin` names the file in errors.
 /// Unknown keys are ignored: the files hold many that change no shape. Throws Error (usage) as build_network() does.

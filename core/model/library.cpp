@@ -6,6 +6,7 @@
 
 #include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/scenario.hpp"
 #include "core/model/architecture.hpp"
 
 namespace rehearse {
@@ -13,8 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFile = "config.json";
-
-bool is_path(std::string_view model) { return model.find('/') != std::string_view::npos || model.ends_with(".json"); }
 
 bool is_inline(std::string_view model) {
   const auto first = model.find_first_not_of(" \t\r\n");
@@ -59,7 +58,7 @@ std::vector<std::string> ModelLibrary::names() const {
 }
 
 fs::path ModelLibrary::find(std::string_view model, const fs::path& base) const {
-  if (!is_path(model)) {
+  if (!is_file_reference(model)) {
     const auto valid = names();
     if (std::find(valid.begin(), valid.end(), model) == valid.end()) throw unknown_name("model", model, valid);
     return directory_ / model / kFile;

@@ -17,6 +17,7 @@
 #include "core/plan/candidate.hpp"
 #include "core/price/cost_model.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

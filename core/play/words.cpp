@@ -58,7 +58,17 @@ std::string with_commas(double whole) {
   return digits;
 }
 
-std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
+std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / kGib); }
+
+std::string milliseconds(Seconds t) { return fmt::format("{:.3f}", t.value() * 1e3); }
+
+std::string signed_time(Seconds t, int digits) {
+  return t < Seconds{0} ? "-" + to_string(-t, digits) : "+" + to_string(t, digits);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string signed_percent(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 nlohmann::ordered_json breakdown_json(const Breakdown& b) {
   nlohmann::ordered_json out;

@@ -1,5 +1,6 @@
 #pragma once
-// The words that reports use for enumerators, in one place, so that tables, pictures and sentences agree.
+// The words that reports use for enumerators, and their forms of numbers, in one place, so that tables, pictures and
+// sentences agree.
 
 #include <string>
 #include <string_view>
@@ -23,6 +24,13 @@ namespace rehearse {
 
 /// "74.51": GiB, without the unit.
 [[nodiscard]] std::string gib(Bytes b);
+/// "12.345": ms, without the unit.
+[[nodiscard]] std::string milliseconds(Seconds t);
+/// "+1.2 ms", "-3.4 us", with at most `digits` significant digits.
+[[nodiscard]] std::string signed_time(Seconds t, int digits = 4);
+/// "41.9" of a share of 0.419, and "+41.9": percent, without the sign for it.
+[[nodiscard]] std::string percent(double share);
+[[nodiscard]] std::string signed_percent(double share);
 
 /// {category: seconds}, every category, as `breakdown` stands in JSON results.
 [[nodiscard]] nlohmann::ordered_json breakdown_json(const Breakdown& b);

@@ -24,19 +24,14 @@ constexpr const char* kPredictionRangeSchema = "rehearse/prediction_errors/v1";
 
 double rounded(double factor) { return std::round(factor * 1000) / 1000; }
 
-[[noreturn]] void refuse_prediction_range(const std::string& file, const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::usage, what, file + ": " + path);
-}
-
 std::string text_at(const json& group, const char* key, const std::string& file, const std::string& path) {
-  if (!group.contains(key) || !group.at(key).is_string())
-    refuse_prediction_range(file, path + "/" + key, "wanted a text");
+  if (!group.contains(key) || !group.at(key).is_string()) refuse_at(file + ": " + path + "/" + key, "wanted a text");
   return group.at(key).get<std::string>();
 }
 
 double factor_at(const json& group, const char* key, const std::string& file, const std::string& path) {
   if (!group.contains(key) || !group.at(key).is_number() || !(group.at(key).get<double>() > 0))
-    refuse_prediction_range(file, path + "/" + key, "wanted a number above 0");
+    refuse_at(file + ": " + path + "/" + key, "wanted a number above 0");
   return group.at(key).get<double>();
 }
 
@@ -88,23 +83,22 @@ PredictionRanges PredictionRanges::load(const std::filesystem::path& path) {
   const std::string file = path.string();
   const json document = load_json(file);
   if (!document.is_object() || document.value("schema", json()) != kPredictionRangeSchema)
-    refuse_prediction_range(file, "/schema", fmt::format("wanted {}", kPredictionRangeSchema));
-  if (!document.contains("groups") || !document.at("groups").is_array())
-    refuse_prediction_range(file, "/groups", "wanted a list");
+    refuse_at(file + ": /schema", fmt::format("wanted {}", kPredictionRangeSchema));
+  if (!document.contains("groups") || !document.at("groups").is_array()) refuse_at(file + ": /groups", "wanted a list");
   PredictionRanges out;
   bool widest = false;
   for (const json& g : document.at("groups")) {
     const std::string at = fmt::format("/groups/{}", out.groups_.size());
-    if (!g.is_object()) refuse_prediction_range(file, at, "wanted an object");
+    if (!g.is_object()) refuse_at(file + ": " + at, "wanted an object");
     Group group{{text_at(g, "model", file, at), text_at(g, "generation", file, at), text_at(g, "strategy", file, at)},
                 static_cast<int>(factor_at(g, "rows", file, at)),
                 factor_at(g, "p10", file, at),
                 factor_at(g, "p90", file, at)};
-    if (group.p10 > group.p90) refuse_prediction_range(file, at + "/p10", "p10 is above p90");
+    if (group.p10 > group.p90) refuse_at(file + ": " + at + "/p10", "p10 is above p90");
     widest = widest || key_of(group.kind) == Key{};
     out.groups_.push_back(std::move(group));
   }
-  if (!widest) refuse_prediction_range(file, "/groups", "no group of all rows (model, generation and strategy empty)");
+  if (!widest) refuse_at(file + ": /groups", "no group of all rows (model, generation and strategy empty)");
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/strategy.hpp"
 

@@ -26,7 +26,6 @@ std::size_t nearest_to(const std::vector<double>& seconds, double median) {
   return static_cast<std::size_t>(std::min_element(seconds.begin(), seconds.end(), nearer) - seconds.begin());
 }
 
-bool computes_measured_steps(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
 bool communicates(const Instruction& in) {
   return std::holds_alternative<CollectiveTask>(in.task->kind) || std::holds_alternative<P2pTask>(in.task->kind);
 }
@@ -81,7 +80,7 @@ StepShares shares_of(const RankPlan& plan, const std::vector<Interval>& step, do
   StepShares out;
   std::vector<Interval> busy, moving;
   for (std::size_t i = 0; i < step.size(); ++i) {
-    if (computes_measured_steps(plan.step()[i])) busy.push_back(step[i]), out.compute += step[i].end - step[i].begin;
+    if (computes(plan.step()[i])) busy.push_back(step[i]), out.compute += step[i].end - step[i].begin;
     if (communicates(plan.step()[i])) moving.push_back(step[i]);
   }
   const auto earlier = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };

@@ -1,7 +1,6 @@
 #include "gpu_backend/cpu/cpu_device.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -45,16 +44,12 @@ using ItemPtr = std::shared_ptr<Item>;
 
 constexpr double kCpuDeviceAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// Communication that has ended, told from other threads.
 class Mailbox {
  public:
   void put(ItemPtr item, std::exception_ptr failed) {
     const std::lock_guard lock(mutex_);
-    items_.push_back({std::move(item), failed, seconds_now()});
+    items_.push_back({std::move(item), failed, host_seconds()});
     filled_.notify_one();
   }
   struct Letter {
@@ -66,7 +61,7 @@ class Mailbox {
   /// the transport's threads too.
   std::vector<Letter> take(bool block) {
     std::unique_lock lock(mutex_);
-    for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kCpuDeviceAwake;) {
+    for (const double begin = host_seconds(); block && items_.empty() && host_seconds() - begin < kCpuDeviceAwake;) {
       lock.unlock();
       std::this_thread::yield();
       lock.lock();
@@ -83,7 +78,7 @@ class Mailbox {
 
 class CpuDevice final : public ComputeDevice {
  public:
-  explicit CpuDevice(Numerics numerics) : numerics_(numerics), zero_(seconds_now()) {}
+  explicit CpuDevice(Numerics numerics) : numerics_(numerics), zero_(host_seconds()) {}
 
   std::string name() const override { return "cpu"; }
   Numerics numerics() const override { return numerics_; }
@@ -97,12 +92,7 @@ class CpuDevice final : public ComputeDevice {
     std::memcpy(to.data(), from.data() + offset, to.size());
   }
 
-  const Operator* find(std::string_view name) const override {
-    const auto& all = cpu_operators().entries();
-    const auto at =
-        std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
-    return at != all.end() && at->name == name ? &at->value : nullptr;
-  }
+  const Operator* find(std::string_view name) const override { return cpu_operators().find(name); }
 
   EventPtr submit(int stream, std::span<const EventPtr> after, Work work) override {
     auto item = std::make_shared<Item>();
@@ -143,7 +133,7 @@ class CpuDevice final : public ComputeDevice {
     if (item == nullptr || !item->done) return std::nullopt;
     return Interval{item->when.begin - zero_, item->when.end - zero_};
   }
-  double now() const override { return seconds_now() - zero_; }
+  double now() const override { return host_seconds() - zero_; }
 
  private:
   static ItemPtr pop(std::deque<ItemPtr>& queue) {
@@ -154,18 +144,18 @@ class CpuDevice final : public ComputeDevice {
   void make_ready(const ItemPtr& item) { (item->work.start ? communication_ : compute_).push_back(item); }
 
   void compute(const ItemPtr& item) {
-    item->when.begin = seconds_now();
+    item->when.begin = host_seconds();
     std::exception_ptr failed;
     try {
       item->work.run();
     } catch (...) {
       failed = std::current_exception();
     }
-    finish(item, failed, seconds_now());
+    finish(item, failed, host_seconds());
   }
 
   void begin_communication(const ItemPtr& item) {
-    item->when.begin = seconds_now();
+    item->when.begin = host_seconds();
     ++in_flight_;
     const std::shared_ptr<Mailbox> mail = mail_;
     try {

@@ -1,6 +1,5 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -26,10 +25,6 @@ using cuda::ItemPtr;
 using cuda::Shared;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // What NVIDIA recommends to cuBLASLt on Hopper.
-
-double host_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Ends a profiler's range with its scope.
 struct NamedRange {
@@ -87,12 +82,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
   }
 
-  const Operator* find(std::string_view name) const override {
-    const auto& all = cuda_operators().entries();
-    const auto at =
-        std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
-    return at != all.end() && at->name == name ? &at->value : nullptr;
-  }
+  const Operator* find(std::string_view name) const override { return cuda_operators().find(name); }
 
   EventPtr submit(int number, std::span<const EventPtr> after, Work work) override {
     ItemPtr item = item_on(number, stream_of(number));

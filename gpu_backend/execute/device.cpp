@@ -1,5 +1,6 @@
 #include "gpu_backend/execute/device.hpp"
 
+#include <chrono>
 #include <stdexcept>
 
 #include "gpu_backend/communicate/transfer.hpp"
@@ -15,6 +16,10 @@ void divide_all(std::byte* data, std::int64_t n, double by) {
 }
 
 }  // namespace
+
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::byte* ComputeDevice::pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type,
                                       std::byte* to) {

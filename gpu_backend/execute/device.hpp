@@ -53,6 +53,9 @@ struct Interval {
   double begin = 0, end = 0;
 };
 
+/// Seconds on the host's clock, which only goes forward.
+[[nodiscard]] double host_seconds();
+
 /// A submitted piece of work, to wait for.
 class Event {
  public:

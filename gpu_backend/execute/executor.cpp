@@ -27,8 +27,6 @@ namespace {
 // Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
 constexpr int kWarmUp = 2;
 
-bool computes_executor(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
-
 }  // namespace
 
 struct Executor::Impl {
@@ -149,10 +147,6 @@ struct Executor::Impl {
   }
 
   // ---- replaying
-
-  [[nodiscard]] static bool reads_input(const Instruction& in) {
-    return std::holds_alternative<InputTask>(in.task->kind);
-  }
 
   /// Everything but the inputs, whose storage stays for good: the host writes it before each replay.
   void record() {
@@ -334,7 +328,7 @@ struct Executor::Impl {
     for (std::size_t i = 0; i < plan.step().size(); ++i)
       out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
     for (std::size_t i = plan.step().size(); i-- > 0;)
-      if (computes_executor(plan.step()[i])) {
+      if (computes(plan.step()[i])) {
         device.wait(events[i]);
         break;
       }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/program/held.hpp"
@@ -49,6 +50,10 @@ struct Instruction {
   std::vector<int> allocates, frees;  ///< Slots, at issue: before and after this task.
 };
 
+[[nodiscard]] inline bool computes(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
+[[nodiscard]] inline bool reads_input(const Instruction& in) {
+  return std::holds_alternative<InputTask>(in.task->kind);
+}
 /// Of its body and task, as in traces: "layer.forward/attention.qkv".
 [[nodiscard]] std::string name_of(const Instruction& in);
 

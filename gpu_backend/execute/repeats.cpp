@@ -15,7 +15,6 @@ namespace {
 const Tensor& tensor_of(const RankPlan& plan, int slot) {
   return nth(plan.program().tensors, nth(plan.slots(), slot).tensor);
 }
-bool is_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
 
 /// A task whose sizes the host must know before it can issue it.
 const Instruction* sized_by_data(const RankPlan& plan) {
@@ -31,7 +30,7 @@ const Instruction* sized_by_data(const RankPlan& plan) {
 const Tensor* kept_on_host(const RankPlan& plan) {
   std::set<int> inputs;
   for (const Instruction& in : plan.step())
-    if (is_input(in))
+    if (reads_input(in))
       for (const PlannedOperand& o : in.operands) inputs.insert(o.slot);
   for (std::size_t s = 0; s < plan.slots().size(); ++s) {
     const Tensor& t = tensor_of(plan, static_cast<int>(s));

@@ -23,6 +23,7 @@
 #include "core/program/program.hpp"
 #include "core/report/results/step_report.hpp"
 #include "core/strategy/strategy.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

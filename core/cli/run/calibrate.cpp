@@ -24,8 +24,6 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kCalibrateMostLocalRanks = 64;
-
 double budget_of(const Arguments& arguments) {
   const std::string text = arguments.text("--budget", "60s");
   const Seconds budget = [&] {
@@ -176,7 +174,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const std::string file = file_of(arguments);
   check_output_path(file);
   const int ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
-  if (ranks > kCalibrateMostLocalRanks)
+  if (ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", ranks), "--ranks");
   if (arguments.has("--ranks-from-env")) {
     const auto place = place_from(process_environment());

@@ -11,7 +11,6 @@ namespace rehearse::cli {
 namespace {
 
 // Processes on one machine; beyond that a mistyped cluster is likelier than a wish.
-constexpr int kRunMostLocalRanks = 64;
 
 /// The command that starts one rank: what was typed, with the ranks spelt out.
 std::vector<std::string> rank_command_run(const Arguments& arguments, int ranks) {
@@ -53,7 +52,7 @@ int run(const Arguments& arguments, Console& console) {
   }
   if (place) return run_rank(session, *place, arguments, console);
   if (*ranks == 1) return run_rank(session, {}, arguments, console);
-  if (*ranks > kRunMostLocalRanks)
+  if (*ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks",
                 "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");
   check_gpus(arguments, *ranks);

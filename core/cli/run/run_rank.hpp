@@ -12,6 +12,9 @@
 
 namespace rehearse::cli {
 
+/// Ranks that one command starts on this machine.
+inline constexpr int kMostLocalRanks = 64;
+
 /// Returns the exit code. With several ranks it ends the process itself where a rank fails: calls in flight may never
 /// return then.
 int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console);

@@ -10,7 +10,10 @@
 
 namespace rehearse::cli {
 
-/// The user ended the work; main maps it to exit code 130.
+/// The exit code of work that the user ended, as a shell reports SIGINT.
+inline constexpr int kInterrupted = 130;
+
+/// The user ended the work; main maps it to kInterrupted.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include <fmt/format.h>
@@ -42,13 +41,8 @@ Wanted parse_wanted(const std::string& word) {
   return out;
 }
 
-/// Whether the file is an answer rather than a question. The schema stands at the top of what this program writes.
-bool is_result(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string head(256, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find(kResultSchema) != std::string::npos;
-}
+/// Whether the file is an answer rather than a question.
+bool is_result(const std::string& file) { return begins_with_schema(file, kResultSchema); }
 
 ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all, const std::string& backend,
                       bool fold) {

@@ -52,10 +52,8 @@ Values clusters() {
   return out;
 }
 
-std::string long_name_completion(const Option& o) { return o.name.substr(o.name.find("--")); }
-
 Values values_of(const Verb& verb, const Option& o) {
-  const std::string name = long_name_completion(o);
+  const std::string name = long_name(o);
   if (o.value.empty()) return {};
   if (name == "--format") return {Values::Kind::words, formats().names()};
   if (name == "--backend") return {Values::Kind::words, backends().names()};
@@ -97,7 +95,7 @@ Values values_of(const Verb& verb, const Positional& p) {
 std::vector<std::string> option_words(const Verb& verb) {
   std::vector<std::string> out{"--help"};
   for (const Option& o : verb.options) {
-    out.push_back(long_name_completion(o));
+    out.push_back(long_name(o));
     if (o.name.find(',') != std::string::npos) out.push_back(o.name.substr(0, o.name.find(',')));
   }
   std::sort(out.begin(), out.end());
@@ -210,7 +208,7 @@ std::string fish() {
   for (const Verb& verb : verbs()) {
     const std::string when = fmt::format("complete -c rehearse -n '__fish_seen_subcommand_from {}'", verb.name);
     for (const Option& o : verb.options) {
-      std::string names = fmt::format(" -l {}", long_name_completion(o).substr(2));
+      std::string names = fmt::format(" -l {}", long_name(o).substr(2));
       if (o.name.find(',') != std::string::npos)
         names = fmt::format(" -s {}", o.name.substr(1, o.name.find(',') - 1)) + names;
       const Values v = values_of(verb, o);

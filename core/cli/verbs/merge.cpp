@@ -15,8 +15,6 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kMergeInterrupted = 130;
-
 struct NamedPart {
   std::string file;
   SearchPart part;
@@ -91,7 +89,7 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
   write_html("search", document, arguments, console);
   if (RunWatch::stopped()) {
     console.err << "interrupted: fewer plans were played\n";
-    return kMergeInterrupted;
+    return kInterrupted;
   }
   return report.result.best.empty() ? static_cast<int>(ErrorKind::infeasible) : 0;
 }

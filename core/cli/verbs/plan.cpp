@@ -32,8 +32,6 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kPlanInterrupted = 130;
-
 /// Machines of one candidate, or its set as it is; errors about names stand at the candidate.
 Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
   Scenario scenario = plan.base;
@@ -235,7 +233,7 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   write_html("plan", document, arguments, console);
   if (answer.interrupted) {
     console.err << "interrupted: the answer is from the sizes that were tried until then\n";
-    return kPlanInterrupted;
+    return kInterrupted;
   }
   const CandidateAnswer& first = answer.ranked.front();
   return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);

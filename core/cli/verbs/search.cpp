@@ -17,7 +17,6 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kSearchInterrupted = 130;
 constexpr int kSeconds = 60;
 constexpr double kLoweringShare = 1 / kPlayedShare;  // Of the time; the rest is for playing the best.
 
@@ -47,7 +46,7 @@ int finish(const SearchReport& report, const Arguments& arguments, Console& cons
   write_html("search", document, arguments, console);
   if (report.result.interrupted) {
     console.err << "interrupted: the result is of what was evaluated until then\n";
-    return kSearchInterrupted;
+    return kInterrupted;
   }
   return report.result.best.empty() && report.shard.count == 1 ? static_cast<int>(ErrorKind::infeasible) : 0;
 }

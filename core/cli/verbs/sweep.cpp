@@ -17,8 +17,6 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kSweepInterrupted = 130;
-
 SweepPoint point_of(const std::string& file, std::vector<std::string> overrides, const std::vector<Vary>& vary,
                     std::vector<std::string> values, const std::string& backend) {
   SweepPoint out;
@@ -96,7 +94,7 @@ int sweep(const Arguments& arguments, Console& console) {
   write_html("sweep", document, arguments, console);
   if (report.interrupted) {
     console.err << fmt::format("interrupted: the result has {} of {} points\n", report.points.size(), mine.size());
-    return kSweepInterrupted;
+    return kInterrupted;
   }
   return fits || report.shard.count > 1 ? 0 : static_cast<int>(ErrorKind::infeasible);
 }

@@ -21,7 +21,6 @@ constexpr int kGraphPassesMostChannels = 32;  // rings, and GPUs that head NVLS
 constexpr double kStopBelow = 0.49;           // of the speed found: slower ones are not tried
 constexpr float kDoubleFrom = 25, kKeepBelow = 50;
 constexpr int kKeepChannels = 4;
-constexpr float kGraphPassesLocalRate = 5000;
 constexpr float kFallbackRate = 0.1F;
 
 std::span<const float> speeds_of(int cc, bool leaves_node) {
@@ -42,7 +41,7 @@ GraphPasses::GraphPasses(const System& system, const Paths& paths, bool leaves_n
       search_(system, paths, leaves_node),
       speeds_(speeds_of(system.compute_capability, leaves_node)) {
   const NodeKind ends = leaves_node ? NodeKind::net : NodeKind::gpu;
-  if (!leaves_node && gpus_ == 1) max_rate_ = total_rate_ = kGraphPassesLocalRate;
+  if (!leaves_node && gpus_ == 1) max_rate_ = total_rate_ = kLocalRate;
   PathClass nearest_gpu = PathClass::sys, farthest_gpu = PathClass::local, nearest_net = PathClass::sys,
             farthest_net = PathClass::local;
   for (const int g : system.all(NodeKind::gpu)) {

@@ -5,7 +5,6 @@
 namespace rehearse::nccl {
 namespace {
 
-constexpr float kNcclPathsLocalRate = 5000;
 constexpr int kNcclPathsMostChannels = 64;
 
 bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
@@ -35,7 +34,7 @@ Paths::Paths(const System& system) : system_(system), table_(system.nodes.size()
 /// Widest of the shortest paths to `base`, found outward from it; a GPU relays NVLink for one hop only.
 void Paths::reach(int base) {
   table_[std::size_t(base)].resize(system_.nodes.size());
-  edit(base, base) = {{}, kNcclPathsLocalRate, PathClass::local};
+  edit(base, base) = {{}, kLocalRate, PathClass::local};
   std::vector<int> now{base}, next;
   for (; !now.empty(); now.swap(next)) {
     next.clear();

@@ -16,6 +16,9 @@
 
 namespace rehearse::nccl {
 
+/// Rate, in GB/s, of a vertex to itself: no other is as fast.
+inline constexpr float kLocalRate = 5000;
+
 struct Path {
   std::vector<int> links;
   float rate = 0;

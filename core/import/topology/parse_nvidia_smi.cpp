@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t kParseNvidiaSmiMostDevices = 512;
 
-[[noreturn]] void fail(const std::string& where, const std::string& what, const std::string& hint = {}) {
-  throw Error(ErrorKind::usage, what, where, hint);
-}
-
 /// Without ANSI escapes ("\033[4m") and carriage returns.
 std::string plain_parse_nvidia_smi(std::string_view text) {
   std::string out;
@@ -102,8 +98,8 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
 Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::string& origin) {
   while (at < lines.size() && !is_gpu(lines[at].words.front())) ++at;
   if (at == lines.size() || begins_row(lines[at], {lines[at].words.front()}))
-    fail(origin, "no matrix of `nvidia-smi topo -m`: no header that begins with a GPU",
-         "give what `nvidia-smi topo -m` prints, from its first line on");
+    refuse_at(origin, "no matrix of `nvidia-smi topo -m`: no header that begins with a GPU",
+              "give what `nvidia-smi topo -m` prints, from its first line on");
   Table table;
   table.line = lines[at].number;
   for (; at < lines.size() && !begins_row(lines[at], table.names); ++at)
@@ -113,10 +109,10 @@ Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::st
       table.numa = table.numa || word == "NUMA";
       if (table.affinity) continue;
       if (std::find(table.names.begin(), table.names.end(), word) != table.names.end())
-        fail(where, fmt::format("the header names {} twice", word));
+        refuse_at(where, fmt::format("the header names {} twice", word));
       table.names.push_back(word);
       if (table.names.size() > kParseNvidiaSmiMostDevices)
-        fail(where, fmt::format("more than {} devices in one matrix", kParseNvidiaSmiMostDevices));
+        refuse_at(where, fmt::format("more than {} devices in one matrix", kParseNvidiaSmiMostDevices));
     }
   return table;
 }
@@ -129,7 +125,7 @@ class ParseNvidiaSmiRows {
   void take(const Line& line) {
     const auto& first = line.words.front();
     if (std::find(table_.names.begin(), table_.names.end(), first) != table_.names.end()) {
-      if (rows_.contains(first)) fail(at(line.number), fmt::format("{} has two rows", first));
+      if (rows_.contains(first)) refuse_at(at(line.number), fmt::format("{} has two rows", first));
       open_ = first;
       rows_[first].line = line.number;
       append({line.words.begin() + 1, line.words.end()});
@@ -143,10 +139,10 @@ class ParseNvidiaSmiRows {
     for (const auto& name : table_.names)
       if (!rows_.contains(name)) missing.push_back(name);
     if (!missing.empty())
-      fail(at(table_.line),
-           fmt::format("a part of a matrix: the header names {} devices, but {} {} no row", table_.names.size(),
-                       fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"),
-           "give the whole output of `nvidia-smi topo -m`");
+      refuse_at(at(table_.line),
+                fmt::format("a part of a matrix: the header names {} devices, but {} {} no row", table_.names.size(),
+                            fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"),
+                "give the whole output of `nvidia-smi topo -m`");
     for (const bool gpus : {true, false})
       for (const auto& name : table_.names)
         if (is_gpu(name) == gpus) ordered.push_back(name);
@@ -171,7 +167,7 @@ class ParseNvidiaSmiRows {
   void append(const std::vector<std::string>& words) {
     auto& row = rows_[open_].words;
     if (row.size() + words.size() > table_.names.size() + 16)
-      fail(at(rows_[open_].line), fmt::format("the row of {} has more cells than the header has devices", open_));
+      refuse_at(at(rows_[open_].line), fmt::format("the row of {} has more cells than the header has devices", open_));
     row.insert(row.end(), words.begin(), words.end());
   }
 
@@ -180,19 +176,20 @@ class ParseNvidiaSmiRows {
     const auto index =
         static_cast<std::size_t>(std::find(table_.names.begin(), table_.names.end(), column) - table_.names.begin());
     if (from.words.size() < table_.names.size())
-      fail(at(from.line),
-           fmt::format("a part of a matrix: the row of {} has {} cells for {} devices", row, from.words.size(),
-                       table_.names.size()),
-           "give the whole output of `nvidia-smi topo -m`");
+      refuse_at(at(from.line),
+                fmt::format("a part of a matrix: the row of {} has {} cells for {} devices", row, from.words.size(),
+                            table_.names.size()),
+                "give the whole output of `nvidia-smi topo -m`");
     TopologyMatrix::Cell cell;
     if (!read_cell(from.words[index], cell))
-      fail(at(from.line), fmt::format("'{}' between {} and {} is no class of path", from.words[index], row, column),
-           from.words[index] == "OK" || from.words[index].ends_with("NS")
-               ? "this is `nvidia-smi topo -p2p`: it says who may, not how they are wired; import `nvidia-smi topo -m`"
-               : "valid: X, NV#, PIX, PXB, PHB, NODE, SYS");
+      refuse_at(
+          at(from.line), fmt::format("'{}' between {} and {} is no class of path", from.words[index], row, column),
+          from.words[index] == "OK" || from.words[index].ends_with("NS")
+              ? "this is `nvidia-smi topo -p2p`: it says who may, not how they are wired; import `nvidia-smi topo -m`"
+              : "valid: X, NV#, PIX, PXB, PHB, NODE, SYS");
     if ((cell.type == PathType::self) != (row == column))
-      fail(at(from.line), fmt::format("'{}' between {} and {}", from.words[index], row, column),
-           "X stands between a device and itself, and nowhere else");
+      refuse_at(at(from.line), fmt::format("'{}' between {} and {}", from.words[index], row, column),
+                "X stands between a device and itself, and nowhere else");
     return cell;
   }
 
@@ -212,10 +209,10 @@ class ParseNvidiaSmiRows {
     for (std::size_t a = 0; a < m.devices.size(); ++a)
       for (std::size_t b = 0; b < a; ++b)
         if (m.text(a, b) != m.text(b, a))
-          fail(origin_,
-               fmt::format("{} to {} is {}, but {} to {} is {}", m.devices[a].name, m.devices[b].name, m.text(a, b),
-                           m.devices[b].name, m.devices[a].name, m.text(b, a)),
-               "a connection has one class: check the text");
+          refuse_at(origin_,
+                    fmt::format("{} to {} is {}, but {} to {} is {}", m.devices[a].name, m.devices[b].name,
+                                m.text(a, b), m.devices[b].name, m.devices[a].name, m.text(b, a)),
+                    "a connection has one class: check the text");
   }
 
   const Table& table_;

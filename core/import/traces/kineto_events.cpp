@@ -9,13 +9,13 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/units.hpp"
 #include "core/import/traces/call_words.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr double kKinetoEventsMicro = 1e-6;
 constexpr double kLongest = 1e18;  // Microseconds since the epoch that no clock shows.
 
 enum class Kind { device, memory, runtime, host, other };
@@ -90,8 +90,8 @@ void KinetoEvents::add(const KinetoEntry& e) {
     marks_.push_back({thread, e.ts, e.ts + std::max(0.0, e.dur), call_name(e.name),
                       element && e.elements_hint >= 0 ? *element * e.elements_hint : -1});
   } else if (e.name.compare(0, 13, "ProfilerStep#") == 0) {
-    steps_.push_back({e.name, Seconds{(e.ts - base_us_) * kKinetoEventsMicro},
-                      Seconds{(e.ts + std::max(0.0, e.dur) - base_us_) * kKinetoEventsMicro}});
+    steps_.push_back({e.name, Seconds{(e.ts - base_us_) * kMicrosecond},
+                      Seconds{(e.ts + std::max(0.0, e.dur) - base_us_) * kMicrosecond}});
   }
 }
 
@@ -103,8 +103,8 @@ void KinetoEvents::device_event(const KinetoEntry& e) {
                 "trace fewer steps");
   Process& process = processes_[e.process];
   DeviceEvent event;
-  event.begin = Seconds{(e.ts - base_us_) * kKinetoEventsMicro};
-  event.duration = Seconds{e.dur * kKinetoEventsMicro};
+  event.begin = Seconds{(e.ts - base_us_) * kMicrosecond};
+  event.duration = Seconds{e.dur * kMicrosecond};
   event.name = intern(e.name);
   event.cls = kind_of(e.category) == Kind::memory ? OperationClass::memory : nth(classes_, event.name);
   if (const auto said = class_named(e.cls);

@@ -1,4 +1,3 @@
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -161,11 +160,6 @@ MeasuredWorkload read_measured_workload(const std::string& path, const std::vect
   return w;
 }
 
-bool is_measured_workload(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string head(256, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find(kMeasuredWorkloadSchema) != std::string::npos;
-}
+bool is_measured_workload(const std::string& path) { return begins_with_schema(path, kMeasuredWorkloadSchema); }
 
 }  // namespace rehearse

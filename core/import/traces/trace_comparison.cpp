@@ -9,6 +9,7 @@
 #include "core/base/index.hpp"
 #include "core/import/traces/call_words.hpp"
 #include "core/import/traces/trace_report.hpp"
+#include "core/play/words.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -23,13 +24,6 @@ struct Side {
 
 void scale(std::map<std::string, OperationTotal>& totals, double k) {
   for (auto& [name, t] : totals) t.time *= k, t.waiting *= k, t.bytes *= k;
-}
-
-void add_trace_comparison(OperationTotal& to, const OperationTotal& more) {
-  to.count += more.count;
-  to.time += more.time;
-  to.waiting += more.waiting;
-  to.bytes += more.bytes;
 }
 
 /// Counts of a step, where all steps make as many.
@@ -52,8 +46,8 @@ Mean traced(const JobTrace& job) {
       window.end = rank.steps.back().end;
     }
     const RankTotals totals = rank_totals(job, static_cast<int>(r), &window);
-    for (const auto& [name, t] : totals.kernels) add_trace_comparison(out.side.totals.kernels[name], t);
-    for (const auto& [name, t] : totals.calls) add_trace_comparison(out.side.totals.calls[name], t);
+    for (const auto& [name, t] : totals.kernels) out.side.totals.kernels[name] += t;
+    for (const auto& [name, t] : totals.calls) out.side.totals.calls[name] += t;
     out.side.step += window.end - window.begin;
     steps += static_cast<double>(std::max<std::size_t>(1, rank.steps.size()));
   }
@@ -80,8 +74,7 @@ void add_kernels(const SimulatedStep& s, int rank, std::map<std::string, Operati
           p.exprs.evaluate(task.predicate, at) == 0)
         continue;
       const PricedTask price = s.cost->price(p, task, body, rank, at);
-      add_trace_comparison(out[std::string(name_of(class_of_task(task)))],
-                           {std::max(1, price.kernels), price.time, {}, {}, {}});
+      out[std::string(name_of(class_of_task(task)))] += {std::max(1, price.kernels), price.time, {}, {}, {}};
     }
   }
 }
@@ -113,7 +106,6 @@ Mean simulated(const SimulatedStep& s) {
   return out;
 }
 
-std::string ms_trace_comparison(Seconds t) { return fmt::format("{:.3f}", t.value() * 1e3); }
 std::string ratio(Seconds simulated, Seconds traced) {
   return traced > Seconds{0} && simulated > Seconds{0} ? fmt::format("{:.2f}", simulated / traced) : "";
 }
@@ -170,7 +162,7 @@ class TraceComparisonRows {
  private:
   void row(Table& table, nlohmann::ordered_json& json, const char* kind, const std::string& name, Seconds traced,
            Seconds simulated) {
-    table.rows.push_back({name, ms_trace_comparison(traced), ms_trace_comparison(simulated), ratio(simulated, traced)});
+    table.rows.push_back({name, milliseconds(traced), milliseconds(simulated), ratio(simulated, traced)});
     json[name] = {{"traced_s", traced.value()}, {"simulated_s", simulated.value()}};
     records_->rows.push_back({kind, name, fmt::format("{}", traced.value()), fmt::format("{}", simulated.value())});
   }

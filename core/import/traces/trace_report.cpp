@@ -6,21 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/index.hpp"
+#include "core/play/words.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
 
 namespace {
-
-std::string ms_trace_report(Seconds t) { return fmt::format("{:.3f}", t.value() * 1e3); }
-
-void add_trace_report(OperationTotal& to, const OperationTotal& more) {
-  to.count += more.count;
-  to.time += more.time;
-  to.waiting += more.waiting;
-  to.bytes += more.bytes;
-  to.work += more.work;
-}
 
 nlohmann::ordered_json json_of(const OperationTotal& t, bool call) {
   nlohmann::ordered_json out{{"count", t.count}, {"seconds", t.time.value()}};
@@ -44,9 +35,9 @@ Table rank_table(const JobTrace& job, const std::vector<RankTotals>& totals) {
             {}};
   for (std::size_t r = 0; r < totals.size(); ++r) {
     const OperationTotal kernels = RankTotals::sum(totals[r].kernels), calls = RankTotals::sum(totals[r].calls);
-    out.rows.push_back({std::to_string(job.ranks[r].rank), std::to_string(kernels.count), ms_trace_report(kernels.time),
-                        std::to_string(calls.count), ms_trace_report(calls.time - calls.waiting),
-                        ms_trace_report(calls.waiting), fmt::format("{:+.3f}", job.correction[r].value() * 1e3),
+    out.rows.push_back({std::to_string(job.ranks[r].rank), std::to_string(kernels.count), milliseconds(kernels.time),
+                        std::to_string(calls.count), milliseconds(calls.time - calls.waiting),
+                        milliseconds(calls.waiting), fmt::format("{:+.3f}", job.correction[r].value() * 1e3),
                         job.ranks[r].file.substr(job.ranks[r].file.find_last_of('/') + 1)});
   }
   return out;
@@ -63,9 +54,9 @@ Table operation_table(const std::map<std::string, OperationTotal>& all, bool cal
   const double share = 1.0 / ranks;
   for (const auto& [name, t] : order) {
     out.rows.push_back(
-        {name, fmt::format("{:.6g}", static_cast<double>(t.count) * share), ms_trace_report(t.time * share)});
+        {name, fmt::format("{:.6g}", static_cast<double>(t.count) * share), milliseconds(t.time * share)});
     if (calls)
-      out.rows.back().push_back(ms_trace_report(t.waiting * share)),
+      out.rows.back().push_back(milliseconds(t.waiting * share)),
           out.rows.back().push_back(t.bytes > Bytes{0} ? to_string(t.bytes * share) : "not said");
     out.bars.push_back(t.time / max(order.front().second.time, Seconds{1e-12}));
   }
@@ -100,9 +91,18 @@ std::string json_text(const JobTrace& job, const std::vector<RankTotals>& totals
 
 }  // namespace
 
+OperationTotal& OperationTotal::operator+=(const OperationTotal& more) {
+  count += more.count;
+  time += more.time;
+  waiting += more.waiting;
+  bytes += more.bytes;
+  work += more.work;
+  return *this;
+}
+
 OperationTotal RankTotals::sum(const std::map<std::string, OperationTotal>& of) {
   OperationTotal out;
-  for (const auto& [name, total] : of) add_trace_report(out, total);
+  for (const auto& [name, total] : of) out += total;
   return out;
 }
 
@@ -113,13 +113,11 @@ RankTotals rank_totals(const JobTrace& job, int rank_index, const StepWindow* wi
     const DeviceEvent& e = rank.events[i];
     if (window != nullptr && (e.begin < window->begin || !(e.begin < window->end))) continue;
     if (e.call < 0) {
-      add_trace_report(out.kernels[std::string(name_of(e.cls))],
-                       {1, e.duration, {}, {}, rank.work.empty() ? Flops{0} : rank.work[i]});
+      out.kernels[std::string(name_of(e.cls))] += {1, e.duration, {}, {}, rank.work.empty() ? Flops{0} : rank.work[i]};
       continue;
     }
     const CommunicationCall& c = nth(rank.calls, e.call);
-    add_trace_report(out.calls[c.op],
-                     {1, e.duration, job.waiting(rank_index, static_cast<std::int32_t>(i)), c.bytes, {}});
+    out.calls[c.op] += {1, e.duration, job.waiting(rank_index, static_cast<std::int32_t>(i)), c.bytes, {}};
   }
   return out;
 }
@@ -129,8 +127,8 @@ Document trace_document(const JobTrace& job, const MeasuredWorkload* workload) {
   RankTotals all;
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     totals.push_back(rank_totals(job, static_cast<int>(r)));
-    for (const auto& [name, t] : totals.back().kernels) add_trace_report(all.kernels[name], t);
-    for (const auto& [name, t] : totals.back().calls) add_trace_report(all.calls[name], t);
+    for (const auto& [name, t] : totals.back().kernels) all.kernels[name] += t;
+    for (const auto& [name, t] : totals.back().calls) all.calls[name] += t;
   }
   Document out;
   const RankTrace& first = job.ranks.front();

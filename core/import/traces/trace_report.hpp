@@ -18,6 +18,8 @@ struct OperationTotal {
   Seconds waiting;  ///< Of calls: until the last traced rank of the group entered.
   Bytes bytes;      ///< Of calls, where the trace says.
   Flops work;       ///< Of kernels, where the trace says.
+
+  OperationTotal& operator+=(const OperationTotal& more);
 };
 /// By class of kernel ("matmul") and by call ("all_reduce").
 struct RankTotals {

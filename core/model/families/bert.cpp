@@ -31,8 +31,6 @@ TransformerConfig read_bert(ObjectReader& in) {
   return c;
 }
 
-Shape hidden_bert(const TransformerConfig& c) { return {{DimTag::hidden, c.hidden}}; }
-
 BlockSpec embedding(const TransformerConfig& c, std::int64_t types) {
   BlockBuilder block("embedding");
   int x = block.embedding("word", block.integers("tokens", SampleField::tokens), c.vocabulary, c.hidden, c.init_std);
@@ -44,7 +42,7 @@ BlockSpec embedding(const TransformerConfig& c, std::int64_t types) {
 
 BlockSpec layer(const TransformerConfig& c) {
   BlockBuilder block("layer", BlockKind::layer);
-  int x = block.input(hidden_bert(c));
+  int x = block.input(hidden_shape(c));
   x = block.norm(c.norm, "ln1", block.add("attention.add", x, attention_branch(block, c, x)), c.norm_eps);
   x = block.norm(c.norm, "ln2", block.add("mlp.add", x, gelu_branch(block, c, x)), c.norm_eps);
   return std::move(block).finish(x);
@@ -53,7 +51,7 @@ BlockSpec layer(const TransformerConfig& c) {
 BlockSpec head(const TransformerConfig& c) {
   BlockBuilder block("head");
   int x =
-      block.linear("transform", block.input(hidden_bert(c)), hidden_bert(c), {.bias = true, .init_std = c.init_std});
+      block.linear("transform", block.input(hidden_shape(c)), hidden_shape(c), {.bias = true, .init_std = c.init_std});
   x = block.norm(c.norm, "norm", block.gelu("gelu", x, c.tanh_gelu), c.norm_eps);
   const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
                                   {.bias = true, .init_std = c.init_std, .tied_to = "embedding.word.weight"});

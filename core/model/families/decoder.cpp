@@ -5,7 +5,6 @@
 namespace rehearse {
 namespace {
 
-Shape hidden_decoder(const TransformerConfig& c) { return {{DimTag::hidden, c.hidden}}; }
 Shape ffn(const TransformerConfig& c) { return {{DimTag::ffn, c.ffn}}; }
 
 BlockSpec embedding_block(const TransformerConfig& c) {
@@ -27,7 +26,7 @@ void share_prediction(BlockSpec& head, std::size_t first, std::size_t modules) {
 
 BlockSpec head_block(const TransformerConfig& c) {
   BlockBuilder block("head");
-  const int last = block.input(hidden_decoder(c));
+  const int last = block.input(hidden_shape(c));
   const int x = block.norm(c.norm, "norm", last, c.norm_eps);
   const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
                                   {.init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
@@ -54,7 +53,7 @@ int expanded(BlockBuilder& block, const TransformerConfig& c, int x) {
 }
 
 int contracted(BlockBuilder& block, const TransformerConfig& c, int x) {
-  x = block.linear("mlp.fc2", x, hidden_decoder(c),
+  x = block.linear("mlp.fc2", x, hidden_shape(c),
                    {.bias = c.mlp_bias, .init_std = c.residual_init_std, .projection = Projection::mlp_output});
   return block.dropout("mlp.dropout", x, c.hidden_dropout);
 }
@@ -79,7 +78,7 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   }
   x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, {c.causal, c.window, c.sinks});
   x = block.linear(
-      "attention.proj", x, hidden_decoder(c),
+      "attention.proj", x, hidden_shape(c),
       {.bias = c.attention_output_bias, .init_std = c.residual_init_std, .projection = Projection::attention_output});
   return block.dropout("attention.dropout", x, c.hidden_dropout);
 }
@@ -99,7 +98,7 @@ int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const auto gate_up = projections(block, c, "mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}},
                                    {.bias = c.mlp_bias, .init_std = c.init_std, .projection = Projection::mlp_inner});
   x = block.silu_mul("mlp.silu_mul", gate_up[0], gate_up[1]);
-  x = block.linear("mlp.down", x, hidden_decoder(c),
+  x = block.linear("mlp.down", x, hidden_shape(c),
                    {.bias = c.mlp_bias, .init_std = c.residual_init_std, .projection = Projection::mlp_output});
   return block.dropout("mlp.dropout", x, c.hidden_dropout);
 }
@@ -114,7 +113,7 @@ int add_layer(BlockBuilder& block, const TransformerConfig& c, int x,
 BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int),
                            const std::string& name) {
   BlockBuilder block(name, BlockKind::layer);
-  const int x = add_layer(block, c, block.input(hidden_decoder(c)), mlp);
+  const int x = add_layer(block, c, block.input(hidden_shape(c)), mlp);
   return std::move(block).finish(x);
 }
 

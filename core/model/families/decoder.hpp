@@ -7,6 +7,9 @@
 
 namespace rehearse {
 
+/// Of a token, where branches join the residual stream.
+[[nodiscard]] inline Shape hidden_shape(const TransformerConfig& c) { return {{DimTag::hidden, c.hidden}}; }
+
 /// Blocks "embedding", "layer" (c.layers times) and "head". The embedding is word rows, learned positions where there
 /// is no rotary embedding and the network has positions, dropout; the head is the last norm, the output projection and
 /// cross-entropy, with the prediction modules after it.

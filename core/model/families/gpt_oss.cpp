@@ -13,8 +13,7 @@
 namespace rehearse {
 namespace {
 
-constexpr IntegerRange kGptOssExperts{1, 1 << 16};
-constexpr NumberRange kLimit{0.0, 1e6}, kGptOssCoefficient{0.0, 1e3};
+constexpr NumberRange kLimit{0.0, 1e6};
 
 /// Windows stand in every second layer, from the first on: other orders are not built.
 void require_turns(ObjectReader& in) {
@@ -33,9 +32,9 @@ TransformerConfig read_gpt_oss(ObjectReader& in) {
   require_turns(in);
   if (auto scaling = in.optional_object("rope_scaling")) c.rope_scaled = scaling->string("rope_type", "") == "yarn";
   ExpertLayers& e = c.experts;
-  e.routing.experts = in.integer("num_local_experts", kGptOssExperts, 128);
-  e.routing.top_k = in.integer("num_experts_per_tok", kGptOssExperts, 4);
-  const double coefficient = in.number("router_aux_loss_coef", kGptOssCoefficient, 0.9);
+  e.routing.experts = in.integer("num_local_experts", kExpertCount, 128);
+  e.routing.top_k = in.integer("num_experts_per_tok", kExpertCount, 4);
+  const double coefficient = in.number("router_aux_loss_coef", kAuxLossCoefficient, 0.9);
   e.routing.aux_loss = in.boolean("output_router_logits", false) ? coefficient : 0.0;
   e.ffn = c.ffn;
   e.bias = true;

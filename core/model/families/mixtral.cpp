@@ -10,16 +10,13 @@
 namespace rehearse {
 namespace {
 
-constexpr IntegerRange kMixtralExperts{1, 1 << 16};
-constexpr NumberRange kMixtralCoefficient{0.0, 1e3};
-
 TransformerConfig read_mixtral(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   bound_by_window(c, in);
   Routing& r = c.experts.routing;
-  r.experts = in.integer("num_local_experts", kMixtralExperts, 8);
-  r.top_k = in.integer("num_experts_per_tok", kMixtralExperts, 2);
-  r.aux_loss = in.number("router_aux_loss_coef", kMixtralCoefficient, 0.001);
+  r.experts = in.integer("num_local_experts", kExpertCount, 8);
+  r.top_k = in.integer("num_experts_per_tok", kExpertCount, 2);
+  r.aux_loss = in.number("router_aux_loss_coef", kAuxLossCoefficient, 0.001);
   c.experts.ffn = c.ffn;
   return c;
 }
@@ -41,10 +38,10 @@ TransformerConfig read_qwen3_moe(ObjectReader& in) {
   c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
   if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
   Routing& r = c.experts.routing;
-  r.experts = in.integer("num_experts", kMixtralExperts, 128);
-  r.top_k = in.integer("num_experts_per_tok", kMixtralExperts, 8);
+  r.experts = in.integer("num_experts", kExpertCount, 128);
+  r.top_k = in.integer("num_experts_per_tok", kExpertCount, 8);
   r.normalise = in.boolean("norm_topk_prob", false);
-  r.aux_loss = in.number("router_aux_loss_coef", kMixtralCoefficient, 0.001);
+  r.aux_loss = in.number("router_aux_loss_coef", kAuxLossCoefficient, 0.001);
   c.experts.ffn = in.integer("moe_intermediate_size", {1, kMaxWidth});
   return c;
 }

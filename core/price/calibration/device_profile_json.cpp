@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/source_table.hpp"
@@ -17,7 +18,6 @@ namespace {
 
 using DeviceProfileJsonJson = nlohmann::ordered_json;
 constexpr const char* kDeviceProfileJsonSchema = "rehearse/device_profile/v1";
-constexpr double kMicro = 1e-6;
 
 std::string columns_of(const std::vector<std::string>& axes) {
   return fmt::format("{}, time_us, spread", fmt::join(axes, ", "));
@@ -42,7 +42,7 @@ DeviceProfile::Operator read_operator(ObjectReader& o) {
       bad();
     DeviceProfile::Row r;
     for (std::size_t i = 0; i < out.axes.size(); ++i) r.size.push_back(row[i].get<double>());
-    r.time = Seconds{row[out.axes.size()].get<double>() * kMicro};
+    r.time = Seconds{row[out.axes.size()].get<double>() * kMicrosecond};
     r.spread = row[out.axes.size() + 1].get<double>();
     if (!(r.time > Seconds{0}) || r.spread < 0 ||
         std::any_of(r.size.begin(), r.size.end(), [](double x) { return x <= 0; }))
@@ -102,7 +102,7 @@ DeviceProfileJsonJson operators_json(const DeviceProfile::Setting& s) {
     DeviceProfileJsonJson rows = DeviceProfileJsonJson::array();
     for (const auto& r : op.rows) {
       DeviceProfileJsonJson row = r.size;
-      row.push_back(r.time.value() / kMicro);
+      row.push_back(r.time.value() / kMicrosecond);
       row.push_back(r.spread);
       rows.push_back(std::move(row));
     }

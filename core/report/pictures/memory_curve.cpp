@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/index.hpp"
+#include "core/base/units.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
 
@@ -15,7 +16,6 @@ namespace rehearse {
 namespace {
 
 constexpr int kHeight = 8;
-constexpr double kGib = 1024.0 * 1024 * 1024;
 
 Bytes during(const MemoryPoint& point) {
   Bytes sum;

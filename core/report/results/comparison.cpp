@@ -107,10 +107,6 @@ Table breakdown_table(const Steps& steps) {
   return table;
 }
 
-std::string signed_time_comparison(Seconds t) {
-  return t < Seconds{0} ? "-" + to_string(Seconds{-t.value()}) : "+" + to_string(t);
-}
-
 /// The categories that matter, largest first; what they leave is the last.
 std::string reasons(const Breakdown& d) {
   std::vector<int> order(kTimeCategories);
@@ -124,12 +120,12 @@ std::string reasons(const Breakdown& d) {
   for (const int c : order) {
     if (parts.size() == 4 || told > 0.97 * moved || size(c) == 0) break;
     const Seconds s = nth(d.seconds, c);
-    parts.push_back(fmt::format("{} {}", signed_time_comparison(s), words_of(static_cast<TimeCategory>(c))));
+    parts.push_back(fmt::format("{} {}", signed_time(s), words_of(static_cast<TimeCategory>(c))));
     told += size(c);
     sum += s.value();
   }
   const double rest = d.total().value() - sum;
-  if (std::abs(rest) > 1e-3 * moved) parts.push_back(fmt::format("{} all else", signed_time_comparison(Seconds{rest})));
+  if (std::abs(rest) > 1e-3 * moved) parts.push_back(fmt::format("{} all else", signed_time(Seconds{rest})));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -140,7 +136,7 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   const Breakdown d = difference(a.breakdown, b.breakdown);
   if (std::abs(ratio - 1) < 5e-4) return fmt::format("{} takes as long as {}.", letter(i), letter(base));
   std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter(i), ratio,
-                                 letter(base), signed_time_comparison(d.total()), reasons(d));
+                                 letter(base), signed_time(d.total()), reasons(d));
   const double work =
       b.metrics.samples_per_s * b.metrics.step_time.value() / (a.metrics.samples_per_s * a.metrics.step_time.value());
   if (std::abs(work - 1) > 1e-6)

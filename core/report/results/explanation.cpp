@@ -15,11 +15,8 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kMostParts = 4;
+constexpr int kDigits = 3;      // Of times.
 constexpr double kTold = 0.97;  // Share of all changes after which the rest is one part.
-
-std::string signed_time_explanation(Seconds t) {
-  return t < Seconds{0} ? "-" + to_string(-t, 3) : "+" + to_string(t, 3);
-}
 
 /// The largest parts of a difference first; they and "all else" add up to it.
 std::string parts_text(const Breakdown& d) {
@@ -34,13 +31,12 @@ std::string parts_text(const Breakdown& d) {
   Seconds sum;
   for (const std::size_t c : order) {
     if (parts.size() == kMostParts || told > kTold * moved) break;
-    parts.push_back(
-        fmt::format("{} {}", signed_time_explanation(d.seconds[c]), words_of(static_cast<TimeCategory>(c))));
+    parts.push_back(fmt::format("{} {}", signed_time(d.seconds[c], kDigits), words_of(static_cast<TimeCategory>(c))));
     told += size(c);
     sum += d.seconds[c];
   }
   const Seconds rest = d.total() - sum;
-  if (std::abs(rest.value()) > 1e-3 * moved) parts.push_back(signed_time_explanation(rest) + " all else");
+  if (std::abs(rest.value()) > 1e-3 * moved) parts.push_back(signed_time(rest, kDigits) + " all else");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -65,7 +61,7 @@ std::string trade_text(const Found& plan, const Found& winner) {
   if (&plan == &winner || (plan.order == winner.order && plan.settings == winner.settings)) return "the best";
   const Evaluation &a = winner.evaluation, &b = plan.evaluation;
   const Breakdown d = difference(a.parts(), b.parts());
-  return fmt::format("{}: {}; {}", signed_time_explanation(b.time() - a.time()), parts_text(d), memory_text(b, a));
+  return fmt::format("{}: {}; {}", signed_time(b.time() - a.time(), kDigits), parts_text(d), memory_text(b, a));
 }
 
 std::string why_text(const SearchResult& result, Objective objective) {

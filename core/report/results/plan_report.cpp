@@ -25,7 +25,6 @@ constexpr double kSparseCurve = 1.2;  // Sizes that are shown differ by at least
 std::string days_text(double d) { return d < 99.95 ? fmt::format("{:.1f}", d) : fmt::format("{:.0f}", d); }
 /// Three digits, or all of a larger number.
 std::string three_digits(double v) { return v < 999.5 ? fmt::format("{:.3g}", v) : with_commas(std::round(v)); }
-std::string percent_plan_report(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 /// "$1.1M-$1.5M".
 std::string money_range(Dollars low, Dollars high) {
@@ -103,7 +102,7 @@ Facts strategies(const PlanAnswer& answer) {
   return line_each(answer, "Best strategy found", [](const CandidateAnswer&, const PlanPoint& p) {
     return fmt::format("{}; batch {}, {:.3g} s a step, MFU {} %, {} % of memory", p.step.label,
                        with_commas(static_cast<double>(p.step.global_batch)), p.step.step_time.value(),
-                       percent_plan_report(p.step.mfu), percent_plan_report(p.step.needed / p.step.capacity));
+                       percent(p.step.mfu), percent(p.step.needed / p.step.capacity));
   });
 }
 
@@ -144,9 +143,9 @@ Table failures_table(const PlanAnswer& answer) {
                                                          fmt::format("{:.2f}", g.interruptions_per_day),
                                                          to_string(g.interval, 3),
                                                          fmt::format("{:.3g}", g.write.value()),
-                                                         percent_plan_report(1 / g.stragglers - 1),
-                                                         percent_plan_report(1 - g.spares),
-                                                         percent_plan_report(g.total)};
+                                                         percent(1 / g.stragglers - 1),
+                                                         percent(1 - g.spares),
+                                                         percent(g.total)};
                        });
 }
 

@@ -16,20 +16,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-
-std::string percent_scoreboard_report(double v) { return fmt::format("{:.1f}", 100 * v); }
-std::string signed_percent(double v) { return fmt::format("{:+.1f}", 100 * v); }
 std::string seconds(Seconds t) { return fmt::format("{:.4g}", t.value()); }
 
 std::vector<std::string> statistics_cells(const ErrorStatistics& s) {
   if (s.rows == 0) return {"0", "-", "-", "-", "-", "-"};
-  return {with_commas(s.rows),
-          percent_scoreboard_report(s.median),
-          percent_scoreboard_report(s.mean),
-          percent_scoreboard_report(s.p90),
-          percent_scoreboard_report(s.worst),
-          signed_percent(s.bias)};
+  return {with_commas(s.rows), percent(s.median), percent(s.mean),
+          percent(s.p90),      percent(s.worst),  signed_percent(s.bias)};
 }
 
 Table rows_table(const Scoreboard& board) {
@@ -92,11 +84,9 @@ Table left_out_table(const std::vector<LeftOut>& sources) {
                {"90th % without", true}},
               {}};
   for (const LeftOut& s : sources)
-    table.rows.push_back({s.source, with_commas(s.fitted.rows), percent_scoreboard_report(s.fitted.median),
-                          percent_scoreboard_report(s.fitted.p90), with_commas(s.unseen.rows),
-                          percent_scoreboard_report(s.unseen.median), percent_scoreboard_report(s.unseen.p90),
-                          with_commas(s.constants), percent_scoreboard_report(s.without.median),
-                          percent_scoreboard_report(s.without.p90)});
+    table.rows.push_back({s.source, with_commas(s.fitted.rows), percent(s.fitted.median), percent(s.fitted.p90),
+                          with_commas(s.unseen.rows), percent(s.unseen.median), percent(s.unseen.p90),
+                          with_commas(s.constants), percent(s.without.median), percent(s.without.p90)});
   return table;
 }
 
@@ -124,7 +114,7 @@ Table kernel_table(const KernelBoard& board) {
               {}};
   const auto cells = [](const ErrorStatistics& s) -> std::vector<std::string> {
     if (s.rows == 0) return {"0", "-", "-"};
-    return {with_commas(s.rows), percent_scoreboard_report(s.median), percent_scoreboard_report(s.p90)};
+    return {with_commas(s.rows), percent(s.median), percent(s.p90)};
   };
   for (const KernelGroup& g : board.groups) {
     std::vector<std::string> row{g.name};
@@ -193,8 +183,8 @@ ordered_json row_json(const ScoredRow& r) {
         {"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"},
         {"unit", "GiB"},
         {"predicted",
-         (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGiB},
-        {"measured", m->value() / kGiB},
+         (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGib},
+        {"measured", m->value() / kGib},
         {"error", *r.memory_error}};
   }
   out["breakdown"] = breakdown_json(r.prediction.breakdown);
@@ -360,8 +350,8 @@ Document row_document(const ScoredRow& r) {
     for (int c = 0; c < kTimeCategories; ++c) {
       const Seconds s = nth(r.prediction.breakdown.seconds, c);
       if (s > Seconds{0})
-        parts.rows.push_back({std::string(words_of(static_cast<TimeCategory>(c))), seconds(s),
-                              percent_scoreboard_report(s / r.prediction.step_time)});
+        parts.rows.push_back(
+            {std::string(words_of(static_cast<TimeCategory>(c))), seconds(s), percent(s / r.prediction.step_time)});
     }
     out.blocks.push_back(std::move(parts));
   } else {

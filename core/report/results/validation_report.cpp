@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/play/words.hpp"
 #include "core/report/results/error_figures.hpp"
 
 namespace rehearse {
@@ -13,9 +14,6 @@ namespace rehearse {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string percent_validation_report(double x) { return fmt::format("{:+.1f} %", 100 * x); }
-std::string ms(Seconds t) { return fmt::format("{:.3f}", t.value() * 1e3); }
 
 std::vector<ValidationRow> by_time(const Validation& v) {
   std::vector<ValidationRow> rows = v.rows;
@@ -31,9 +29,9 @@ Table table_of(const Validation& v) {
       {{"what"}, {"calls", true}, {"predicted ms", true}, {"measured ms", true}, {"share", true}, {"error", true}},
       {}};
   const auto add = [&](const std::string& name, double calls, Seconds predicted, Seconds measured) {
-    out.rows.push_back({name, calls > 0 ? fmt::format("{:.0f}", calls) : "", ms(predicted), ms(measured),
-                        fmt::format("{:.1f} %", 100 * (measured / v.measured)),
-                        measured > Seconds{0} ? percent_validation_report(relative_error(predicted, measured)) : ""});
+    out.rows.push_back({name, calls > 0 ? fmt::format("{:.0f}", calls) : "", milliseconds(predicted),
+                        milliseconds(measured), fmt::format("{:.1f} %", 100 * (measured / v.measured)),
+                        measured > Seconds{0} ? signed_percent(relative_error(predicted, measured)) + " %" : ""});
   };
   for (const ValidationRow& r : by_time(v)) add(r.name, r.calls, r.predicted, r.measured);
   add("step", 0, v.predicted, v.measured);
@@ -90,7 +88,7 @@ Document validation_document(const Validation& v) {
             {{"step measured", fmt::format("{:.3f} ms median, {:.3f} to {:.3f} ms (5 to 95 % of {})",
                                            v.measured.value() * 1e3, v.p5.value() * 1e3, v.p95.value() * 1e3, v.steps)},
              {"step predicted", fmt::format("{:.3f} ms by {}, {}", v.predicted.value() * 1e3, v.backend,
-                                            percent_validation_report(relative_error(v.predicted, v.measured)))}}});
+                                            signed_percent(relative_error(v.predicted, v.measured)) + " %")}}});
   out.blocks.emplace_back(table_of(v));
   if (!v.not_calibrated.empty())
     out.blocks.emplace_back(Paragraph{

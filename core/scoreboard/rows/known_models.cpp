@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/characters.hpp"
 #include "core/config/json_file.hpp"
 
 namespace rehearse {
@@ -41,17 +42,15 @@ constexpr std::array<std::pair<const char*, const char*>, 15> kOthers{
 constexpr std::array<const char*, 9> kOtherSizes{"lite", "xl",   "small", "medium", "large",
                                                  "mini", "tiny", "nano",  "distill"};
 
-bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool number(const std::string& word) { return digit(word.front()); }
+bool number(const std::string& word) { return is_digit(word.front()); }
 
 /// Words of letters and groups of digits: marks part them, and a letter a digit.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> out;
   char before = ' ';
   for (const char c : text) {
-    if (letter(c) || digit(c)) {
-      const bool goes_on = letter(c) ? letter(before) : digit(before);
+    if (is_letter(c) || is_digit(c)) {
+      const bool goes_on = is_letter(c) ? is_letter(before) : is_digit(before);
       if (!goes_on) out.emplace_back();
       out.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     }

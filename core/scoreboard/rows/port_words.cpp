@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
+#include "core/base/characters.hpp"
 #include "core/scoreboard/rows/software.hpp"
 
 namespace rehearse {
 
 namespace {
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
 /// "3,200" is one number, and the multiplication sign is an x.
 std::string plain(std::string text) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/play/metrics.hpp"
@@ -14,8 +15,6 @@
 namespace rehearse {
 
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 std::optional<double> figure(const Measurement& row, const std::string& name) {
   const auto at = row.measured.find(name);
@@ -122,8 +121,8 @@ Measured measured_of(RowFields& fields, const Measurement& row, const RowJob& jo
     out = *worked_out;
   else
     throw RowSkipped("no step time or throughput among the figures");
-  if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGiB};
-  if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGiB};
+  if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGib};
+  if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGib};
   return out;
 }
 

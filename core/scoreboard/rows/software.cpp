@@ -19,24 +19,20 @@ using nlohmann::json;
 
 constexpr const char* kSoftwareSchema = "rehearse/software/v1";
 
-[[noreturn]] void refuse_software(const std::string& file, const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::usage, what, file + ": " + path);
-}
-
 FieldValue scalar(const json& v, const std::string& file, const std::string& path) {
   if (v.is_null()) return std::monostate{};
   if (v.is_boolean()) return v.get<bool>();
   if (v.is_number()) return v.get<double>();
   if (v.is_string()) return v.get<std::string>();
-  refuse_software(file, path, "wanted a text, a number, a truth value or null");
+  refuse_at(file + ": " + path, "wanted a text, a number, a truth value or null");
 }
 
 void only(const json& object, std::initializer_list<const char*> keys, const std::string& file,
           const std::string& path) {
-  if (!object.is_object()) refuse_software(file, path, "wanted an object");
+  if (!object.is_object()) refuse_at(file + ": " + path, "wanted an object");
   for (const auto& [key, value] : object.items())
     if (std::none_of(keys.begin(), keys.end(), [&key = key](const char* k) { return key == k; }))
-      refuse_software(file, path + "/" + key, fmt::format("unknown key '{}'", key));
+      refuse_at(file + ": " + path + "/" + key, fmt::format("unknown key '{}'", key));
 }
 
 /// Sources of one file, and which of them were cited.
@@ -52,7 +48,7 @@ Citations citations_of(const json& document, const std::string& file) {
     only(value, {"text", "evidence"}, file, path);
     if (!value.contains("text") || !value.at("text").is_string() || !value.contains("evidence") ||
         !value.at("evidence").is_string())
-      refuse_software(file, path, "wanted a text and its evidence");
+      refuse_at(file + ": " + path, "wanted a text and its evidence");
     out.known[key] = {key, value.at("text").get<std::string>(),
                       parse_evidence(value.at("evidence").get<std::string>())};
   }
@@ -61,17 +57,17 @@ Citations citations_of(const json& document, const std::string& file) {
 
 SoftwareDefault default_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
   if (!v.is_array() || v.size() < 2 || v.size() > 3 || !v[1].is_string() || (v.size() == 3 && !v[2].is_string()))
-    refuse_software(file, path, "wanted [value, source] or [value, source, why]");
+    refuse_at(file + ": " + path, "wanted [value, source] or [value, source, why]");
   const std::string key = v[1].get<std::string>();
   const auto at = citations.known.find(key);
-  if (at == citations.known.end()) refuse_software(file, path, fmt::format("'{}' is not among the sources", key));
+  if (at == citations.known.end()) refuse_at(file + ": " + path, fmt::format("'{}' is not among the sources", key));
   citations.used.insert(key);
   return {scalar(v[0], file, path), at->second, v.size() == 3 ? v[2].get<std::string>() : ""};
 }
 
 std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std::string& file,
                                                     const std::string& path) {
-  if (!when.is_object()) refuse_software(file, path, "wanted conditions, or a list of such");
+  if (!when.is_object()) refuse_at(file + ": " + path, "wanted conditions, or a list of such");
   std::vector<SoftwareTable::Condition> out;
   for (const auto& [field, wanted] : when.items()) {
     SoftwareTable::Condition c{field, {}};
@@ -87,15 +83,15 @@ std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std:
 SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
   only(v, {"when", "release", "defaults"}, file, path);
   if (!v.contains("when") || !v.contains("defaults") || !v.at("defaults").is_object())
-    refuse_software(file, path, "wanted 'when' and 'defaults'");
+    refuse_at(file + ": " + path, "wanted 'when' and 'defaults'");
   SoftwareTable::Entry out;
   const json& when = v.at("when");
-  if (when.is_array() && when.empty()) refuse_software(file, path + "/when", "no row meets an empty list");
+  if (when.is_array() && when.empty()) refuse_at(file + ": " + path + "/when", "no row meets an empty list");
   for (std::size_t i = 0; when.is_array() && i < when.size(); ++i)
     out.when.push_back(conditions_of(when[i], file, fmt::format("{}/when/{}", path, i)));
   if (!when.is_array()) out.when.push_back(conditions_of(when, file, path + "/when"));
   if (v.contains("release")) {
-    if (!v.at("release").is_string()) refuse_software(file, path + "/release", "wanted a text");
+    if (!v.at("release").is_string()) refuse_at(file + ": " + path + "/release", "wanted a text");
     out.release = v.at("release").get<std::string>();
   }
   for (const auto& [field, value] : v.at("defaults").items())
@@ -107,16 +103,16 @@ void read_file(const std::string& file, std::vector<SoftwareTable::Entry>& out) 
   const json document = load_json(file);
   only(document, {"schema", "name", "entries", "sources"}, file, "");
   if (document.value("schema", json()) != kSoftwareSchema)
-    refuse_software(file, "/schema", fmt::format("wanted {}", kSoftwareSchema));
+    refuse_at(file + ": /schema", fmt::format("wanted {}", kSoftwareSchema));
   if (!document.contains("entries") || !document.at("entries").is_array() || !document.contains("sources") ||
       !document.at("sources").is_object())
-    refuse_software(file, "/", "wanted 'entries' and 'sources'");
+    refuse_at(file + ": /", "wanted 'entries' and 'sources'");
   Citations citations = citations_of(document, file);
   int i = 0;
   for (const json& entry : document.at("entries"))
     out.push_back(entry_of(entry, citations, file, fmt::format("/entries/{}", i++)));
   for (const auto& [key, source] : citations.known)
-    if (!citations.used.contains(key)) refuse_software(file, "/sources/" + key, "nothing cites it");
+    if (!citations.used.contains(key)) refuse_at(file + ": /sources/" + key, "nothing cites it");
 }
 
 bool same(const FieldValue& wanted, const FieldValue& found) {

@@ -4,6 +4,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
 
@@ -26,7 +27,7 @@ void ActivationOffload::add(const ChunkPlacement& chunk) {
 /// Tensors that the layer's forward leaves and its backward frees; a layer that runs again with others makes all but
 /// its input then.
 std::vector<int> ActivationOffload::kept_at(int position) const {
-  const BlockBodies& bodies = bodies_at(position);
+  const BlockBodies& bodies = plan_.bodies_at(position);
   const BindingSet& forward = nth(frame_.program.binding_sets, bodies.forward.bindings);
   const auto leaves = [&](int tensor) {
     return std::any_of(forward.begin(), forward.end(), [&](const Binding& f) {

@@ -38,9 +38,6 @@ class ActivationOffload {
   struct Both {
     Made out{-1, -1}, in{-1, -1};
   };
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const {
-    return nth(plan_.bodies, nth(plan_.body_at, position));
-  }
   [[nodiscard]] std::vector<int> kept_at(int position) const;
   const Both& both(int position);
   int host_copy(int tensor);

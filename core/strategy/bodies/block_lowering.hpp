@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/kernels.hpp"
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/body_builder.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 #include "core/strategy/strategy.hpp"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
 

@@ -7,6 +7,7 @@
 #include "core/config/settings/training.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 #include "core/strategy/operators/ops.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

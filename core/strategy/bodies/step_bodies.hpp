@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/index.hpp"
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/block_lowering.hpp"
 
 namespace rehearse {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/base/normal.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 

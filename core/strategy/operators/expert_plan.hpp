@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/network.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {

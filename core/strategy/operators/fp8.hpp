@@ -9,6 +9,7 @@
 // of two. Inputs and weights are e4m3; gradients of outputs e5m2 under per-tensor scales (Micikevicius et al. 2022,
 // sec. 3), else e4m3 (DeepSeek-AI 2024, sec. 3.3.2). Scales of blocks are not stored.
 
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/block_lowering.hpp"
 
 namespace rehearse {

@@ -1,6 +1,7 @@
 #pragma once
 // The lowerings of the op kinds, one file per family; each enters its own (lower_operators).
 
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/block_lowering.hpp"
 
 namespace rehearse::ops {
@@ -17,8 +18,27 @@ inline ComputeTask pass(ComputeOp op, std::string variant = {}) {
   return t;
 }
 
-/// What ops keep whose backward reads their inputs.
+/// "OP.WHAT": the name of a task of `op`, and the key of a tensor beside its own.
+inline std::string name_in(const OpSpec& op, const char* what) { return op.name + "." + what; }
+
+/// Ranks along `axis`.
+inline int ranks_along(BlockBody& b, Axis axis) {
+  return b.builder().frame().program.mesh.islands().front().extent(axis);
+}
+
+/// Whether ranks along `axis` hold slices of dimension `dim`.
+inline bool is_shard(const Layout& layout, Axis axis, int dim) {
+  const AxisLayout l = layout_on(layout, axis);
+  const auto* s = std::get_if<Shard>(&l);
+  return s != nullptr && s->dim == dim;
+}
+
+/// What ops keep whose backward reads their inputs, the first of them, or none.
 inline std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
+inline std::vector<int> saves_first_input(const OpSpec& op, const BlockOptions&, const ProgramFrame&) {
+  return {op.inputs[0]};
+}
+inline std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
 
 /// The operand through which a product hands on its part of the gradient of the op's weight, its first parameter: the
 /// sum over microbatches, to which it adds, or where BlockOptions::adds_pieces a scratch tensor in the type of

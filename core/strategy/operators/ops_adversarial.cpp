@@ -59,12 +59,10 @@ void loss_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
-std::vector<int> loss_saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_adversarial =
     lower_operators({"tanh"}, {tanh_forward, tanh_backward, saves_inputs}) &&
-    lower_operators({"adversarial_loss"}, {loss_forward, loss_backward, loss_saved});
+    lower_operators({"adversarial_loss"}, {loss_forward, loss_backward, saves_first_input});
 
 }  // namespace rehearse::ops

@@ -49,38 +49,35 @@ double score_scale(BlockBody& b, int q) {
   return 1.0 / std::sqrt(static_cast<double>(f.program.exprs.evaluate(b.builder().tensor(q).shape[3], {})));
 }
 
-std::string key_attention(const OpSpec& op, const char* what) { return op.name + "." + what; }
-
 /// Scores to dropped probabilities; what backward needs is kept unless the core is recomputed.
 int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const AttentionSizes& z, Phase phase, bool keep) {
   BodyBuilder& body = b.builder();
   const DType half = body.frame().activation_dtype;
   const Layout layout = score_layout(body.tensor(q).layout);
   const auto shape = score_shape(b, q, k);
-  const int scores = b.extra(key_attention(op, "scores"), shape, half, layout, false);
-  body.compute(key_attention(op, "scores"), batched(b, "scores", z, z.q, z.k, z.d), {read(q), read(k), write(scores)},
-               phase);
+  const int scores = b.extra(name_in(op, "scores"), shape, half, layout, false);
+  body.compute(name_in(op, "scores"), batched(b, "scores", z, z.q, z.k, z.d), {read(q), read(k), write(scores)}, phase);
   if (!b.options().kernels.fused_norm) {
     // Eager code scales and masks in passes of their own.
     for (const char* step : {"scale", "mask"}) {
       ComputeTask eager = pass(ComputeOp::scale, step);
       eager.causal = op.causal;
       eager.scalars = {score_scale(b, q)};
-      body.compute(key_attention(op, step), eager, {update(scores)}, phase);
+      body.compute(name_in(op, step), eager, {update(scores)}, phase);
     }
   }
-  const int probs = b.extra(key_attention(op, "probabilities"), shape, half, layout, keep);
+  const int probs = b.extra(name_in(op, "probabilities"), shape, half, layout, keep);
   ComputeTask softmax = pass(ComputeOp::softmax);
   softmax.causal = op.causal;
   softmax.scalars = {b.options().kernels.fused_norm ? score_scale(b, q) : 1.0};
-  body.compute(key_attention(op, "softmax"), softmax, {read(scores), write(probs)}, phase);
+  body.compute(name_in(op, "softmax"), softmax, {read(scores), write(probs)}, phase);
   if (op.p <= 0) return probs;
-  const int mask = b.extra(key_attention(op, "mask"), shape, DType::uint8, layout, keep);
-  const int dropped = b.extra(key_attention(op, "dropped"), shape, half, layout, keep);
+  const int mask = b.extra(name_in(op, "mask"), shape, DType::uint8, layout, keep);
+  const int dropped = b.extra(name_in(op, "dropped"), shape, half, layout, keep);
   ComputeTask dropout = pass(ComputeOp::dropout);
   dropout.probability = op.p;
   dropout.random = op.name;
-  body.compute(key_attention(op, "dropout"), dropout, {read(probs), write(mask), write(dropped)}, phase);
+  body.compute(name_in(op, "dropout"), dropout, {read(probs), write(mask), write(dropped)}, phase);
   return dropped;
 }
 
@@ -89,8 +86,8 @@ void unfused_forward(BlockBody& b, const OpSpec& op) {
   const AttentionSizes z = attention_sizes(b, q, k, v);
   const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(key_attention(op, "context"), batched(b, "context", z, z.q, z.v, z.k),
-                      {read(p), read(v), write(out)}, b.phase());
+  b.builder().compute(name_in(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)},
+                      b.phase());
 }
 
 void unfused_backward(BlockBody& b, const OpSpec& op) {
@@ -103,37 +100,36 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   if (again) {
     // The whole core runs again, as a checkpointed function does; its context is not used.
     const int p = probabilities(b, op, q, k, z, Phase::recompute, false);
-    const int unused = b.scratch_like(key_attention(op, "context"), dout, b.stored(op.outputs[0]));
-    body.compute(key_attention(op, "context"), batched(b, "context", z, z.q, z.v, z.k),
-                 {read(p), read(v), write(unused)}, Phase::recompute);
+    const int unused = b.scratch_like(name_in(op, "context"), dout, b.stored(op.outputs[0]));
+    body.compute(name_in(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(unused)},
+                 Phase::recompute);
   }
   const bool drops = op.p > 0;
-  const int probs = b.extra(key_attention(op, "probabilities"));
-  const int used = drops ? b.extra(key_attention(op, "dropped")) : probs;
-  const int dv = b.scratch_like(key_attention(op, "v_grad"), v, body.tensor(v).layout);
-  body.compute(key_attention(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)},
+  const int probs = b.extra(name_in(op, "probabilities"));
+  const int used = drops ? b.extra(name_in(op, "dropped")) : probs;
+  const int dv = b.scratch_like(name_in(op, "v_grad"), v, body.tensor(v).layout);
+  body.compute(name_in(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)},
                Phase::input_grad);
-  int dprobs = b.scratch_like(key_attention(op, "probabilities_grad"), probs, body.tensor(probs).layout);
-  body.compute(key_attention(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v),
+  int dprobs = b.scratch_like(name_in(op, "probabilities_grad"), probs, body.tensor(probs).layout);
+  body.compute(name_in(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v),
                {read(dout), read(v), write(dprobs)}, Phase::input_grad);
   if (drops) {
     ComputeTask t = pass(ComputeOp::dropout_grad);
     t.probability = op.p;
-    const int before = b.scratch_like(key_attention(op, "dropout_grad"), probs, body.tensor(probs).layout);
-    body.compute(key_attention(op, "dropout_grad"), t,
-                 {read(dprobs), read(b.extra(key_attention(op, "mask"))), write(before)}, Phase::input_grad);
+    const int before = b.scratch_like(name_in(op, "dropout_grad"), probs, body.tensor(probs).layout);
+    body.compute(name_in(op, "dropout_grad"), t, {read(dprobs), read(b.extra(name_in(op, "mask"))), write(before)},
+                 Phase::input_grad);
     dprobs = before;
   }
-  const int dscores = b.scratch_like(key_attention(op, "scores_grad"), probs, body.tensor(probs).layout);
+  const int dscores = b.scratch_like(name_in(op, "scores_grad"), probs, body.tensor(probs).layout);
   ComputeTask softmax = pass(ComputeOp::softmax_grad);
   softmax.scalars = {score_scale(b, q)};
-  body.compute(key_attention(op, "softmax_grad"), softmax, {read(probs), read(dprobs), write(dscores)},
+  body.compute(name_in(op, "softmax_grad"), softmax, {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
+  const int dq = b.scratch_like(name_in(op, "q_grad"), q, body.tensor(q).layout);
+  body.compute(name_in(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)},
                Phase::input_grad);
-  const int dq = b.scratch_like(key_attention(op, "q_grad"), q, body.tensor(q).layout);
-  body.compute(key_attention(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)},
-               Phase::input_grad);
-  const int dk = b.scratch_like(key_attention(op, "k_grad"), k, body.tensor(k).layout);
-  body.compute(key_attention(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)},
+  const int dk = b.scratch_like(name_in(op, "k_grad"), k, body.tensor(k).layout);
+  body.compute(name_in(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)},
                Phase::input_grad);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dk, op.name);
@@ -169,10 +165,10 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
   std::vector<Operand> operands{
       read(attention_in_fp8(body.frame()) ? fp8_attention_operand(b, op, "output_grad", dout, false) : dout)};
   for (const int x : narrow_operands(b, op, {q, k, v}, true)) operands.push_back(read(x));
-  operands.insert(operands.end(), {read(b.value(op.outputs[0])), read(b.extra(key_attention(op, "log_sum_exp")))});
+  operands.insert(operands.end(), {read(b.value(op.outputs[0])), read(b.extra(name_in(op, "log_sum_exp")))});
   std::vector<int> grads;
   for (const int x : {q, k, v}) {
-    grads.push_back(b.scratch_like(key_attention(op, "input_grad"), x, body.tensor(x).layout));
+    grads.push_back(b.scratch_like(name_in(op, "input_grad"), x, body.tensor(x).layout));
     operands.push_back(write(grads.back()));
   }
   ComputeTask t = flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v));
@@ -231,8 +227,7 @@ ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const Att
 
 int log_sum_exp(BlockBody& b, const OpSpec& op, int q) {
   const Tensor& tq = b.builder().tensor(q);
-  return b.extra(key_attention(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout,
-                 true);
+  return b.extra(name_in(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout, true);
 }
 
 [[maybe_unused]] const bool registered_ops_attention =

@@ -26,10 +26,6 @@ namespace {
 
 constexpr int kContextSequence = 1, kHeads = 2;
 
-std::string key_context(const OpSpec& op, const char* what) { return op.name + "." + what; }
-
-int ranks_of_context(BlockBody& b) { return b.builder().frame().program.mesh.islands().front().extent(Axis::cp); }
-
 bool keys_in_fp8(BlockBody& b) { return attention_in_fp8(b.builder().frame()); }
 
 /// `formal` as the kernel reads it.
@@ -39,8 +35,8 @@ int narrow(BlockBody& b, const OpSpec& op, const char* what, int formal, bool ma
 
 /// For the gradient of input `i`, of which `like` is what the kernel reads.
 int gradient_of(BlockBody& b, const OpSpec& op, const char* name, std::size_t i, int like, const Layout& layout) {
-  return keys_in_fp8(b) ? b.scratch_of(op.inputs[i], key_context(op, name), layout)
-                        : b.scratch_like(key_context(op, name), like, layout);
+  return keys_in_fp8(b) ? b.scratch_of(op.inputs[i], name_in(op, name), layout)
+                        : b.scratch_like(name_in(op, name), like, layout);
 }
 
 /// Whether context parallelism is PyTorch's.
@@ -74,7 +70,7 @@ void hop(BlockBody& b, const std::string& name, const KeyValue& from, const KeyV
 KeyValue buffers(BlockBody& b, const OpSpec& op, const char* what, const KeyValue& like, int hops) {
   KeyValue out{};
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = b.scratch_like(key_context(op, what), like[i], turned(b.builder().tensor(like[i]).layout, hops));
+    out[i] = b.scratch_like(name_in(op, what), like[i], turned(b.builder().tensor(like[i]).layout, hops));
   return out;
 }
 
@@ -84,7 +80,7 @@ KeyValue last_block(BlockBody& b, const OpSpec& op, const KeyValue& own) {
   KeyValue out{};
   for (std::size_t i = 0; i < out.size(); ++i) {
     const Tensor t = b.builder().tensor(own[i]);
-    out[i] = b.extra(key_context(op, names[i]), t.shape, t.dtype, turned(t.layout, ranks_of_context(b) - 1), true);
+    out[i] = b.extra(name_in(op, names[i]), t.shape, t.dtype, turned(t.layout, ranks_along(b, Axis::cp) - 1), true);
   }
   return out;
 }
@@ -123,8 +119,8 @@ KeyValue repeated(BlockBody& b, const OpSpec& op, const KeyValue& own, int q) {
   KeyValue out = own;
   if (!torch_calls(b) || body.tensor(own[0]).shape[kHeads] == body.tensor(q).shape[kHeads]) return out;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = b.scratch_like(key_context(op, "repeated"), q, body.tensor(q).layout);
-    body.compute(key_context(op, "repeat"), pass(ComputeOp::copy, "repeat_heads"), {read(own[i]), write(out[i])},
+    out[i] = b.scratch_like(name_in(op, "repeated"), q, body.tensor(q).layout);
+    body.compute(name_in(op, "repeat"), pass(ComputeOp::copy, "repeat_heads"), {read(own[i]), write(out[i])},
                  b.phase());
   }
   return out;
@@ -132,7 +128,7 @@ KeyValue repeated(BlockBody& b, const OpSpec& op, const KeyValue& own, int q) {
 
 void ring_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const int q = narrow(b, op, "q", b.value(op.inputs[0]), false), ranks = ranks_of_context(b);
+  const int q = narrow(b, op, "q", b.value(op.inputs[0]), false), ranks = ranks_along(b, Axis::cp);
   const KeyValue whole = repeated(b, op, {b.value(op.inputs[1]), b.value(op.inputs[2])}, q);
   const KeyValue own{narrow(b, op, "k", whole[0], false), narrow(b, op, "v", whole[1], false)};
   const AttentionSizes z = attention_sizes(b, q, own[0], own[1]);
@@ -141,46 +137,45 @@ void ring_forward(BlockBody& b, const OpSpec& op) {
   const auto fetch = [&] {
     const int hops = static_cast<int>(at.size());
     at.push_back(hops + 1 == ranks ? last_block(b, op, own) : buffers(b, op, "keys_values", own, hops));
-    hop(b, key_context(op, "ring"), at[at.size() - 2], at.back(), b.phase());
+    hop(b, name_in(op, "ring"), at[at.size() - 2], at.back(), b.phase());
   };
   while (torch_calls(b) && static_cast<int>(at.size()) < ranks) fetch();
   for (int hops = 0; hops < ranks; ++hops) {
     if (!torch_calls(b) && hops + 1 < ranks) fetch();
     const ComputeTask block = block_task(b, op, ComputeOp::attention, z, hops);
-    const int part = hops == 0 ? out : b.scratch_like(key_context(op, "part"), out, body.tensor(out).layout);
+    const int part = hops == 0 ? out : b.scratch_like(name_in(op, "part"), out, body.tensor(out).layout);
     const int part_lse =
-        hops == 0 ? lse : b.scratch_like(key_context(op, "part_log_sum_exp"), lse, body.tensor(lse).layout);
+        hops == 0 ? lse : b.scratch_like(name_in(op, "part_log_sum_exp"), lse, body.tensor(lse).layout);
     const auto i = static_cast<std::size_t>(hops);
     std::vector<Operand> operands{read(q), read(at[i][0]), read(at[i][1]), write(part), write(part_lse)};
     if (torch_calls(b)) operands.push_back(read(at.back()[0]));
     body.compute(op.name, block, std::move(operands), b.phase());
     if (hops > 0)
-      body.compute(key_context(op, "merge"), merge_task(z, block),
-                   {update(out), update(lse), read(part), read(part_lse)}, b.phase());
+      body.compute(name_in(op, "merge"), merge_task(z, block), {update(out), update(lse), read(part), read(part_lse)},
+                   b.phase());
   }
 }
 
 int added(BlockBody& b, const OpSpec& op, int sum, int term) {
-  const int out = b.scratch_like(key_context(op, "sum"), sum, b.builder().tensor(term).layout);
-  b.builder().compute(key_context(op, "add"), pass(ComputeOp::add), {read(sum), read(term), write(out)},
-                      Phase::input_grad);
+  const int out = b.scratch_like(name_in(op, "sum"), sum, b.builder().tensor(term).layout);
+  b.builder().compute(name_in(op, "add"), pass(ComputeOp::add), {read(sum), read(term), write(out)}, Phase::input_grad);
   return out;
 }
 
 /// In the type that travels.
 int widened(BlockBody& b, const OpSpec& op, int term) {
   if (!torch_calls(b)) return term;
-  const int out = b.scratch_like(key_context(op, "wide"), term, DType::fp32);
-  b.builder().compute(key_context(op, "widen"), pass(ComputeOp::cast), {read(term), write(out)}, Phase::input_grad);
+  const int out = b.scratch_like(name_in(op, "wide"), term, DType::fp32);
+  b.builder().compute(name_in(op, "widen"), pass(ComputeOp::cast), {read(term), write(out)}, Phase::input_grad);
   return out;
 }
 
 /// Gradients of keys or values as the model has them: in its own type, added up over query heads that share one.
 int narrowed(BlockBody& b, const OpSpec& op, int sum, std::size_t input) {
   if (!torch_calls(b)) return sum;
-  const int x = op.inputs[input], out = b.scratch_of(x, key_context(op, "narrow"), b.stored(x));
+  const int x = op.inputs[input], out = b.scratch_of(x, name_in(op, "narrow"), b.stored(x));
   const bool shared = b.builder().tensor(out).shape[kHeads] != b.builder().tensor(sum).shape[kHeads];
-  b.builder().compute(key_context(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast),
+  b.builder().compute(name_in(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast),
                       {read(sum), write(out)}, Phase::input_grad);
   return out;
 }
@@ -189,15 +184,15 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
   const int dout = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
-  const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(key_context(op, "log_sum_exp")),
-            ranks = ranks_of_context(b);
+  const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(name_in(op, "log_sum_exp")),
+            ranks = ranks_along(b, Axis::cp);
   const int dout_read = narrow(b, op, "output_grad", dout, false), q_read = narrow(b, op, "q", q, true);
-  const KeyValue last{b.extra(key_context(op, "last_keys")), b.extra(key_context(op, "last_values"))};
+  const KeyValue last{b.extra(name_in(op, "last_keys")), b.extra(name_in(op, "last_values"))};
   const AttentionSizes z = attention_sizes(b, q, last[0], last[1]);
   std::vector<KeyValue> at{last};
   const auto fetch = [&](int hops) {
     at.push_back(buffers(b, op, "keys_values", last, hops));
-    hop(b, key_context(op, "ring"), at[at.size() - 2], at.back(), Phase::input_grad);
+    hop(b, name_in(op, "ring"), at[at.size() - 2], at.back(), Phase::input_grad);
   };
   for (int hops = ranks - 1; torch_calls(b) && hops > 0; --hops) fetch(hops - 1);
   KeyValue sum{};
@@ -208,10 +203,10 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
     const bool first = hops + 1 == ranks;
     if (!first) {
       for (std::size_t i = 0; i < arrived.size(); ++i)
-        arrived[i] = b.scratch_like(key_context(op, "gradients"), sum[i], turned(body.tensor(last[i]).layout, hops));
-      hop(b, key_context(op, "ring_grad"), sum, arrived, Phase::input_grad);
+        arrived[i] = b.scratch_like(name_in(op, "gradients"), sum[i], turned(body.tensor(last[i]).layout, hops));
+      hop(b, name_in(op, "ring_grad"), sum, arrived, Phase::input_grad);
     }
-    const int dq_part = b.scratch_like(key_context(op, "q_grad"), q, body.tensor(q).layout);
+    const int dq_part = b.scratch_like(name_in(op, "q_grad"), q, body.tensor(q).layout);
     KeyValue part{};
     for (std::size_t i = 0; i < part.size(); ++i)
       part[i] = gradient_of(b, op, "kv_grad", i + 1, last[i], turned(body.tensor(last[i]).layout, hops));
@@ -246,12 +241,12 @@ int exchanged(BlockBody& b, const OpSpec& op, std::size_t i) {
   BodyBuilder& body = b.builder();
   const int from = narrow(b, op, kRead[i], b.value(op.inputs[i]), false);
   const Tensor t = body.tensor(from);
-  const int to = b.extra(key_context(op, kByHeads[i]), t.shape, t.dtype, by_heads(t.layout), true);
+  const int to = b.extra(name_in(op, kByHeads[i]), t.shape, t.dtype, by_heads(t.layout), true);
   CollectiveTask c;
   c.op = CollectiveOp::all_to_all;
   c.group = body.frame().group("cp", {Axis::cp});
   Task task;
-  task.name = key_context(op, kByHeads[i]);
+  task.name = name_in(op, kByHeads[i]);
   task.kind = c;
   task.operands = {read(from), write(to)};
   task.stream = body.frame().cp;
@@ -263,11 +258,10 @@ int exchanged(BlockBody& b, const OpSpec& op, std::size_t i) {
 void ulysses_forward(BlockBody& b, const OpSpec& op) {
   const int q = exchanged(b, op, 0), k = exchanged(b, op, 1), v = exchanged(b, op, 2), lse = log_sum_exp(b, op, q);
   const Tensor& result = nth(b.builder().frame().program.tensors, nth(b.tensors().value, op.outputs[0]));
-  const int out =
-      b.extra(key_context(op, "out_heads"), result.shape, result.dtype, by_heads(Layout(result.layout)), true);
+  const int out = b.extra(name_in(op, "out_heads"), result.shape, result.dtype, by_heads(Layout(result.layout)), true);
   b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)),
                       {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
-  b.keep(op.outputs[0], out, key_context(op, "out_heads"));
+  b.keep(op.outputs[0], out, name_in(op, "out_heads"));
 }
 
 void ulysses_backward(BlockBody& b, const OpSpec& op) {
@@ -277,11 +271,11 @@ void ulysses_backward(BlockBody& b, const OpSpec& op) {
   std::vector<Operand> operands{read(narrow(b, op, "output_grad", dout, false))};
   std::vector<int> inputs, grads;
   for (const char* name : kByHeads) {
-    inputs.push_back(b.extra(key_context(op, name)));
+    inputs.push_back(b.extra(name_in(op, name)));
     operands.push_back(read(inputs.back()));
   }
-  operands.push_back(read(b.extra(key_context(op, "out_heads"))));
-  operands.push_back(read(b.extra(key_context(op, "log_sum_exp"))));
+  operands.push_back(read(b.extra(name_in(op, "out_heads"))));
+  operands.push_back(read(b.extra(name_in(op, "log_sum_exp"))));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     grads.push_back(gradient_of(b, op, "input_grad", i, inputs[i], body.tensor(inputs[i]).layout));
     operands.push_back(write(grads.back()));
@@ -302,7 +296,7 @@ int gathered(BlockBody& b, const OpSpec& op, std::size_t i) {
 /// has s/2 + s_q/2 keys.
 ComputeTask gathered_task(BlockBody& b, const OpSpec& op, ComputeOp kind, AttentionSizes z) {
   ExprPool& e = b.builder().frame().program.exprs;
-  const int ranks = ranks_of_context(b);
+  const int ranks = ranks_along(b, Axis::cp);
   if (op.causal) z.k = e.apply(ExprOp::div, e.apply(ExprOp::add, z.k, z.q), e.constant(2));
   ComputeTask t = flash_task(b, op, kind, z);
   if (op.causal) t.scalars.push_back(2.0 * ranks / (ranks + 1.0));
@@ -321,14 +315,14 @@ void gather_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = gathered(b, op, 1), v = gathered(b, op, 2);
-  const int dq = b.scratch_like(key_context(op, "q_grad"), q, body.tensor(q).layout);
+  const int dq = b.scratch_like(name_in(op, "q_grad"), q, body.tensor(q).layout);
   std::array<int, 2> dkv{};
   for (std::size_t i = 0; i < dkv.size(); ++i)
-    dkv[i] = b.scratch_like(key_context(op, "kv_grad"), i == 0 ? k : v,
-                            with_axis(body.tensor(k).layout, Axis::cp, Partial{}));
+    dkv[i] =
+        b.scratch_like(name_in(op, "kv_grad"), i == 0 ? k : v, with_axis(body.tensor(k).layout, Axis::cp, Partial{}));
   body.compute(op.name + ".input_grad", gathered_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v)),
                {read(dout), read(q), read(k), read(v), read(b.value(op.outputs[0])),
-                read(b.extra(key_context(op, "log_sum_exp"))), write(dq), write(dkv[0]), write(dkv[1])},
+                read(b.extra(name_in(op, "log_sum_exp"))), write(dq), write(dkv[0]), write(dkv[1])},
                Phase::input_grad);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dkv[0], op.name);

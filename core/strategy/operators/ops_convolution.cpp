@@ -107,13 +107,9 @@ void backward_convolution(BlockBody& b, const OpSpec& op) {
                       Phase::weight_grad);
 }
 
-std::vector<int> saved_by_convolution(const OpSpec& op, const BlockOptions&, const ProgramFrame&) {
-  return {op.inputs[0]};
-}
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_convolution =
-    lower_operators({"convolution"}, {forward_convolution, backward_convolution, saved_by_convolution});
+    lower_operators({"convolution"}, {forward_convolution, backward_convolution, saves_first_input});
 
 }  // namespace rehearse::ops

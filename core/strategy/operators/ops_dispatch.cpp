@@ -306,12 +306,10 @@ void combine_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[0], grads.rows, op.name);
 }
 
-std::vector<int> dispatch_saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_dispatch =
-    lower_operators({"dispatch"}, {dispatch_forward, dispatch_backward, dispatch_saves_nothing}) &&
-    lower_operators({"combine"}, {combine_forward, combine_backward, dispatch_saves_nothing});
+    lower_operators({"dispatch"}, {dispatch_forward, dispatch_backward, saves_nothing}) &&
+    lower_operators({"combine"}, {combine_forward, combine_backward, saves_nothing});
 
 }  // namespace rehearse::ops

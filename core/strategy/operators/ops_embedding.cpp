@@ -75,12 +75,10 @@ void position_backward(BlockBody& b, const OpSpec& op) {
                       Phase::weight_grad);
 }
 
-std::vector<int> embedding_saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_embedding =
-    lower_operators({"embedding"}, {embedding_forward, embedding_backward, embedding_saves_nothing}) &&
-    lower_operators({"position_embedding"}, {position_forward, position_backward, embedding_saves_nothing});
+    lower_operators({"embedding"}, {embedding_forward, embedding_backward, saves_nothing}) &&
+    lower_operators({"position_embedding"}, {position_forward, position_backward, saves_nothing});
 
 }  // namespace rehearse::ops

@@ -9,23 +9,18 @@ namespace rehearse::ops {
 
 namespace {
 
-bool is_split(const Layout& layout, int dim) {
-  const AxisLayout l = layout_on(layout, Axis::etp);
-  const auto* s = std::get_if<Shard>(&l);
-  return s != nullptr && s->dim == dim;
-}
-
 constexpr int kOut = 1, kIn = 2;  // Dimensions of the weight [experts, out, in].
 
 /// Layout in which the product reads its rows.
 Layout input_layout(BlockBody& b, const OpSpec& op) {
   const Layout& stored = b.stored(op.inputs[0]);
-  return is_split(b.param_layout(op.params[0]), kOut) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
+  return is_shard(b.param_layout(op.params[0]), Axis::etp, kOut) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
 }
 
 /// Layout in which it writes them.
 Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
-  return is_split(b.param_layout(op.params[0]), kIn) ? with_axis(b.stored(t), Axis::etp, Partial{}) : b.stored(t);
+  return is_shard(b.param_layout(op.params[0]), Axis::etp, kIn) ? with_axis(b.stored(t), Axis::etp, Partial{})
+                                                                : b.stored(t);
 }
 
 /// A product per expert.
@@ -148,7 +143,7 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
     x = b.value(op.inputs[0], in, op.name + ".again");
   }
   const ExprId groups = body.dim(w, 0), rows = body.dim(x, 0), out = body.dim(w, kOut), from = body.dim(w, kIn);
-  const bool column = is_split(b.param_layout(op.params[0]), kOut);
+  const bool column = is_shard(b.param_layout(op.params[0]), Axis::etp, kOut);
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::etp, Partial{}) : in);
   std::vector<Operand> operands{read(w), write(dx)};
   operands.insert(operands.end(), dy.begin(), dy.end());
@@ -172,7 +167,7 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
 /// The rows' weights, the last input, as a product that splits the inner size reads them: for all rows.
 Layout weights_layout(BlockBody& b, const OpSpec& op) {
   const Layout& stored = b.stored(op.inputs.back());
-  return is_split(b.stored(op.outputs[0]), 1) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
+  return is_shard(b.stored(op.outputs[0]), Axis::etp, 1) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
 }
 
 /// What fused kernels compute while they write a product, or read one.
@@ -216,7 +211,7 @@ void activation_backward(BlockBody& b, const OpSpec& op) {
   for (std::size_t i = 0; i + 1 < op.inputs.size(); ++i) inputs.push_back(b.value(op.inputs[i]));
   inputs.push_back(b.value(op.inputs.back(), all, op.name));
   // Every rank sums over its part of the inner size.
-  const bool split = is_split(b.stored(op.outputs[0]), 1);
+  const bool split = is_shard(b.stored(op.outputs[0]), Axis::etp, 1);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool weights = i + 1 == inputs.size();
     const Layout layout = !weights ? gradient_layout(b.stored(op.inputs[i]))
@@ -258,14 +253,12 @@ void append_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[1], dvector, op.name);
 }
 
-std::vector<int> experts_saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_experts =
     lower_operators({"grouped_linear"}, {linear_forward, linear_backward, saves_inputs}) &&
     lower_operators({"weighted_silu_mul"}, {activation_forward, activation_backward, saves_inputs}) &&
     lower_operators({"weighted_squared_relu"}, {activation_forward, activation_backward, saves_inputs}) &&
-    lower_operators({"append"}, {append_forward, append_backward, experts_saves_nothing});
+    lower_operators({"append"}, {append_forward, append_backward, saves_nothing});
 
 }  // namespace rehearse::ops

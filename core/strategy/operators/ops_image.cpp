@@ -8,8 +8,6 @@ namespace rehearse::ops {
 
 namespace {
 
-std::vector<int> image_saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-
 /// Writes the op's output, whose layout is as stored.
 int emit(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Operand> operands) {
   const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
@@ -295,18 +293,16 @@ void pixel_loss_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
-std::vector<int> pixel_loss_saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_image =
-    lower_operators({"pool"}, {pool_forward, pool_backward, image_saves_nothing}) &&
-    lower_operators({"global_pool"}, {global_pool_forward, global_pool_backward, image_saves_nothing}) &&
+    lower_operators({"pool"}, {pool_forward, pool_backward, saves_nothing}) &&
+    lower_operators({"global_pool"}, {global_pool_forward, global_pool_backward, saves_nothing}) &&
     lower_operators({"batch_norm"}, {batch_norm_forward, batch_norm_backward, saves_inputs}) &&
     lower_operators({"relu", "leaky_relu"}, {relu_forward, relu_backward, relu_saved}) &&
     lower_operators({"gate"}, {gate_forward, gate_backward, saves_inputs}) &&
-    lower_operators({"concat"}, {concat_forward, concat_backward, image_saves_nothing}) &&
-    lower_operators({"upsample"}, {upsample_forward, upsample_backward, image_saves_nothing}) &&
-    lower_operators({"pixel_loss"}, {pixel_loss_forward, pixel_loss_backward, pixel_loss_saved});
+    lower_operators({"concat"}, {concat_forward, concat_backward, saves_nothing}) &&
+    lower_operators({"upsample"}, {upsample_forward, upsample_backward, saves_nothing}) &&
+    lower_operators({"pixel_loss"}, {pixel_loss_forward, pixel_loss_backward, saves_first_input});
 
 }  // namespace rehearse::ops

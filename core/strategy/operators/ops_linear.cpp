@@ -10,18 +10,6 @@ namespace rehearse::ops {
 
 namespace {
 
-bool is_shard(const Layout& layout, Axis axis, int dim) {
-  const AxisLayout l = layout_on(layout, axis);
-  const auto* s = std::get_if<Shard>(&l);
-  return s != nullptr && s->dim == dim;
-}
-
-ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
-  ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow_arithmetic;
-  return t;
-}
-
 void forward_linear(BlockBody& b, const OpSpec& op) {
   if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
   if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
@@ -35,7 +23,8 @@ void forward_linear(BlockBody& b, const OpSpec& op) {
     results.push_back(b.result(t, linear_output(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t =
+      linear_product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
   add_bias(b, op, t, operands);
   b.builder().compute(op.name, t, operands, b.phase());
@@ -87,7 +76,8 @@ bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
 
 void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<int>& dy) {
   const int w = b.param(op.params[0]);
-  ComputeTask t = product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
+  ComputeTask t =
+      linear_product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
   t.transpose_a = true;
   const Operand to = gradient_operand(b, op, t);
   std::vector<Operand> operands{read(x), to};
@@ -105,7 +95,7 @@ void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
   std::vector<Operand> operands{read(of.w), write(dx)};
   for (const int f : of.dy) operands.push_back(read(f));
-  b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands,
+  b.builder().compute(op.name + ".input_grad", linear_product(b, op, "linear_input_grad", m, k, n), operands,
                       Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
@@ -153,6 +143,12 @@ ComputeTask linear_product(BlockBody& b, const char* variant, ExprId m, ExprId n
   t.variant = variant;
   t.dims = {ExprPool::kOne, m, n, k};
   t.arithmetic = b.builder().frame().arithmetic_dtype;
+  return t;
+}
+
+ComputeTask linear_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = linear_product(b, variant, m, n, k);
+  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow_arithmetic;
   return t;
 }
 

@@ -7,6 +7,9 @@ namespace rehearse::ops {
 
 /// A product {1, m, n, k} in the run's arithmetic.
 [[nodiscard]] ComputeTask linear_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k);
+/// The same in the arithmetic that the products of `op` run in.
+[[nodiscard]] ComputeTask linear_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n,
+                                         ExprId k);
 /// Layouts in which the product reads its input and writes its output `t`.
 [[nodiscard]] Layout linear_input(BlockBody& b, const OpSpec& op);
 [[nodiscard]] Layout linear_output(BlockBody& b, const OpSpec& op, int t);

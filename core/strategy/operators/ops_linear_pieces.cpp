@@ -16,8 +16,6 @@ namespace {
 constexpr int kLinearPiecesSequence = 1;
 constexpr int kInOneCall = 0;  // Of ComputeTask::kernels: the library that cut the product launches its pieces.
 
-int ranks_of_linear_pieces(BlockBody& b) { return b.builder().frame().program.mesh.islands().front().extent(Axis::tp); }
-
 /// The slice of the sequence that came from the rank `hops` before.
 Layout piece_of(const Layout& layout, int hops) {
   Shard s = shard_on(kLinearPiecesSequence);
@@ -66,27 +64,13 @@ Gathered start_gather(BlockBody& b, const std::string& name, int own, Phase phas
   const Layout layout = body.tensor(own).layout;
   Gathered out;
   out.whole = b.scratch_like(name + ".gathered", own, with_axis(layout, Axis::tp, Replicate{}));
-  for (int hops = 0; hops < ranks_of_linear_pieces(b); ++hops)
-    out.pieces.push_back(view_of(b, out.whole, layout, hops));
+  for (int hops = 0; hops < ranks_along(b, Axis::tp); ++hops) out.pieces.push_back(view_of(b, out.whole, layout, hops));
   body.compute(name + ".own_piece", pass(ComputeOp::copy), {read(own), write(out.pieces[0])}, phase);
   return out;
 }
 
 void hop_on(BlockBody& b, const Gathered& g, std::size_t at, const std::string& name, Phase phase) {
   if (at + 1 < g.pieces.size()) hop(b, fmt::format("{}.ring{}", name, at + 1), g.pieces[at], g.pieces[at + 1], phase);
-}
-
-bool is_shard(const Layout& layout, int dim) {
-  const AxisLayout l = layout_on(layout, Axis::tp);
-  const auto* s = std::get_if<Shard>(&l);
-  return s != nullptr && s->dim == dim;
-}
-
-/// In the type that the op's products run in.
-ComputeTask piece_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
-  ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow_arithmetic;
-  return t;
 }
 
 Layout as_stored(BlockBody& b, const OpSpec&, int t) { return b.stored(t); }
@@ -109,13 +93,15 @@ bool in_pieces(BlockBody& b) {
 bool gathers_in_pieces(BlockBody& b, const OpSpec& op) {
   if (in_fp8(b, op) && (casts_gathered(b.builder().frame()) || fp8_brought(b, op, linear_input(b, op)) >= 0))
     return false;
-  return in_pieces(b) && !op.low_rank && is_shard(b.param_layout(op.params[0]), 0) &&
-         is_shard(b.stored(op.inputs[0]), kLinearPiecesSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
+  return in_pieces(b) && !op.low_rank && is_shard(b.param_layout(op.params[0]), Axis::tp, 0) &&
+         is_shard(b.stored(op.inputs[0]), Axis::tp, kLinearPiecesSequence) &&
+         !b.has_value(op.inputs[0], linear_input(b, op));
 }
 
 bool scatters_in_pieces(BlockBody& b, const OpSpec& op) {
-  return in_pieces(b) && !op.low_rank && op.outputs.size() == 1 && is_shard(b.param_layout(op.params[0]), 1) &&
-         is_shard(b.stored(op.outputs[0]), kLinearPiecesSequence);
+  return in_pieces(b) && !op.low_rank && op.outputs.size() == 1 &&
+         is_shard(b.param_layout(op.params[0]), Axis::tp, 1) &&
+         is_shard(b.stored(op.outputs[0]), Axis::tp, kLinearPiecesSequence);
 }
 
 void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
@@ -126,7 +112,7 @@ void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<int> results;
   for (const int t : op.outputs) results.push_back(b.result(t, linear_output(b, op, t)));
-  ComputeTask t = piece_product(b, op, "linear_piece", b.tokens(x.pieces[0]), body.dim(w, 0), body.dim(w, 1));
+  ComputeTask t = linear_product(b, op, "linear_piece", b.tokens(x.pieces[0]), body.dim(w, 0), body.dim(w, 1));
   t.transpose_b = true;
   std::vector<Operand> operands{read(x.whole), read(w)};
   for (const int y : results) operands.push_back(write(y));
@@ -149,7 +135,7 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
   const bool fp8 = in_fp8(b, op);
   const int x = fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name);
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]), t = op.outputs[0],
-            ranks = ranks_of_linear_pieces(b);
+            ranks = ranks_along(b, Axis::tp);
   const Layout stored = b.stored(t);
   int sum = -1;
   for (int step = 1; step <= ranks; ++step) {
@@ -161,7 +147,7 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
       hop(b, fmt::format("{}.ring{}", op.name, step - 1), sum, arrived, b.phase());
     }
     const int term = b.scratch_of(t, op.name + ".term", piece_of(stored, step % ranks));
-    ComputeTask product = piece_product(b, op, "linear_piece", b.tokens(term), body.dim(w, 0), body.dim(w, 1));
+    ComputeTask product = linear_product(b, op, "linear_piece", b.tokens(term), body.dim(w, 0), body.dim(w, 1));
     product.transpose_b = true;
     if (step > 1) product.kernels = kInOneCall;
     std::vector<Operand> operands{read(x), read(w), write(term)};
@@ -187,7 +173,7 @@ int piecewise_input_grad(BlockBody& b, const OpSpec& op) {
   const int w = in_fp8(b, op) ? fp8_weight(b, op).columns : b.param(op.params[0]);
   const bool wanted = b.wants_grad(op.inputs[0]);
   const int dx = wanted ? b.scratch_of(op.inputs[0], op.name + ".input_grad", linear_input(b, op)) : -1;
-  ComputeTask product = piece_product(b, op, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0));
+  ComputeTask product = linear_product(b, op, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0));
   for (std::size_t i = 0; i < dy.pieces.size(); ++i) {
     hop_on(b, dy, i, op.name + ".output_grad", Phase::input_grad);
     if (!wanted) continue;

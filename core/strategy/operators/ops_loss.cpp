@@ -11,8 +11,6 @@ namespace rehearse::ops {
 
 namespace {
 
-std::string key_loss(const OpSpec& op, const char* what) { return op.name + "." + what; }
-
 ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
 
 /// fp32 numbers per token (`count` of them; 1 leaves the dimension out), reduced over the ranks that split the
@@ -28,14 +26,14 @@ int make_per_token(BlockBody& b, const OpSpec& op, int logits, const PerToken& w
   const Tensor& l = b.builder().tensor(logits);
   std::vector<ExprId> shape{l.shape[0], l.shape[1]};
   if (wanted.count > 1) shape.push_back(b.builder().frame().constant(wanted.count));
-  return b.extra(key_loss(op, wanted.what), std::move(shape), DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}),
+  return b.extra(name_in(op, wanted.what), std::move(shape), DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}),
                  wanted.saved);
 }
 
 void reduce_per_token(BlockBody& b, const OpSpec& op, int formal, const PerToken& wanted, Phase phase) {
   if (!wanted.split) return;
   Task task;
-  task.name = key_loss(op, wanted.what) + ".all_reduce";
+  task.name = name_in(op, wanted.what) + ".all_reduce";
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
   c.reduce = wanted.reduce;
@@ -52,7 +50,7 @@ int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, c
               std::vector<Operand> operands) {
   const int out = make_per_token(b, op, logits, wanted);
   operands.push_back(write(out));
-  b.builder().compute(key_loss(op, wanted.what), piece(variant), std::move(operands), b.phase());
+  b.builder().compute(name_in(op, wanted.what), piece(variant), std::move(operands), b.phase());
   reduce_per_token(b, op, out, wanted, b.phase());
   return out;
 }
@@ -70,11 +68,11 @@ std::vector<Operand> unfused_statistics(BlockBody& b, const OpSpec& op, int work
   const int max = per_token(b, op, "max", work, {"max", ReduceOp::max, split, false}, {read(work)});
   const PerToken wanted{"target", ReduceOp::sum, split, false};
   const int target = make_per_token(b, op, work, wanted);
-  b.builder().compute(key_loss(op, "exponential"), piece("exponential"),
+  b.builder().compute(name_in(op, "exponential"), piece("exponential"),
                       {update(work), read(labels), read(max), write(target)}, b.phase());
   reduce_per_token(b, op, target, wanted, b.phase());
   const int sum = per_token(b, op, "sum_exp", work, {"sum_exp", ReduceOp::sum, split, false}, {read(work)});
-  b.builder().compute(key_loss(op, "normalise"), piece("normalise"), {update(work), read(sum)}, b.phase());
+  b.builder().compute(name_in(op, "normalise"), piece("normalise"), {update(work), read(sum)}, b.phase());
   return {read(sum), read(target)};
 }
 
@@ -86,25 +84,25 @@ void forward_loss(BlockBody& b, const OpSpec& op) {
   const bool split = !std::holds_alternative<Replicate>(layout_on(l.layout, Axis::tp));
   int work = logits;
   if (!fused && l.dtype != DType::fp32) {
-    work = b.extra(key_loss(op, "logits_fp32"), l.shape, DType::fp32, l.layout, true);
-    body.compute(key_loss(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
+    work = b.extra(name_in(op, "logits_fp32"), l.shape, DType::fp32, l.layout, true);
+    body.compute(name_in(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
   }
   std::vector<Operand> operands =
       fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
   operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
-  body.compute(key_loss(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
+  body.compute(name_in(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
 }
 
 /// The gradient of the fp32 logits beside what PyTorch holds while it makes it.
 int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
   BodyBuilder& body = b.builder();
-  const int out = b.scratch_like(key_loss(op, "logits_grad_fp32"), work, DType::fp32);
+  const int out = b.scratch_like(name_in(op, "logits_grad_fp32"), work, DType::fp32);
   nth(body.frame().program.tensors, body.tensor_id(out)).role = TensorRole::logits_gradient;
   std::vector<Operand> operands{read(work), read(labels), write(out),
-                                write(b.scratch_like(key_loss(op, "label_grad"), work, DType::fp32))};
+                                write(b.scratch_like(name_in(op, "label_grad"), work, DType::fp32))};
   if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp)))
-    operands.push_back(write(b.scratch_like(key_loss(op, "exponentials"), work, DType::fp32)));
-  body.compute(key_loss(op, "logits_grad"), std::move(task), operands, Phase::input_grad);
+    operands.push_back(write(b.scratch_like(name_in(op, "exponentials"), work, DType::fp32)));
+  body.compute(name_in(op, "logits_grad"), std::move(task), operands, Phase::input_grad);
   return out;
 }
 
@@ -127,23 +125,23 @@ void backward_loss(BlockBody& b, const OpSpec& op) {
   int dlogits;
   if (fused || half == DType::fp32) {
     const int logits = b.value(op.inputs[0]);
-    dlogits = b.scratch_like(key_loss(op, "logits_grad"), logits, body.tensor(logits).layout);
+    dlogits = b.scratch_like(name_in(op, "logits_grad"), logits, body.tensor(logits).layout);
     std::vector<Operand> operands{read(logits), read(labels), write(dlogits)};
     if (fused) {
-      operands.push_back(read(b.extra(key_loss(op, "max"))));
-      operands.push_back(read(b.extra(key_loss(op, "sum_exp"))));
+      operands.push_back(read(b.extra(name_in(op, "max"))));
+      operands.push_back(read(b.extra(name_in(op, "sum_exp"))));
     }
-    body.compute(key_loss(op, "logits_grad"), t, operands, Phase::input_grad);
+    body.compute(name_in(op, "logits_grad"), t, operands, Phase::input_grad);
   } else {
-    int work = b.extra(key_loss(op, "logits_fp32"));
+    int work = b.extra(name_in(op, "logits_fp32"));
     if (b.options().framework_loss) {
       work = framework_gradient(b, op, t, labels, work);
     } else {
       t.variant = "in_place";
-      body.compute(key_loss(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
+      body.compute(name_in(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
     }
-    dlogits = b.scratch_like(key_loss(op, "logits_grad"), work, half);
-    body.compute(key_loss(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
+    dlogits = b.scratch_like(name_in(op, "logits_grad"), work, half);
+    body.compute(name_in(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
   }
   b.add_grad(op.inputs[0], dlogits, op.name);
 }

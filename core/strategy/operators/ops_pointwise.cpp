@@ -271,18 +271,16 @@ void curve_backward(BlockBody& b, const OpSpec& op) {
   activation_backward(b, op, std::string(name_of(op.kind)).c_str(), 1);
 }
 
-std::vector<int> pointwise_saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_pointwise =
     lower_operators({"layer_norm", "rms_norm", "grouped_rms_norm"}, {norm_forward, norm_backward, saves_inputs}) &&
-    lower_operators({"dropout"}, {dropout_forward, dropout_backward, pointwise_saves_nothing}) &&
-    lower_operators({"add"}, {add_forward, add_backward, pointwise_saves_nothing}) &&
+    lower_operators({"dropout"}, {dropout_forward, dropout_backward, saves_nothing}) &&
+    lower_operators({"add"}, {add_forward, add_backward, saves_nothing}) &&
     lower_operators({"gelu"}, {gelu_forward, gelu_backward, saves_inputs}) &&
     lower_operators({"squared_relu"}, {squared_relu_forward, squared_relu_backward, saves_inputs}) &&
     lower_operators({"silu_mul"}, {silu_forward, silu_backward, saves_inputs}) &&
-    lower_operators({"rope"}, {rope_forward, rope_backward, pointwise_saves_nothing});
+    lower_operators({"rope"}, {rope_forward, rope_backward, saves_nothing});
 
 constinit const OpLowering kCurve{curve_forward, curve_backward, saves_inputs};
 

@@ -8,8 +8,6 @@ namespace rehearse::ops {
 
 namespace {
 
-std::string key_router(const OpSpec& op, const char* what) { return op.name + "." + what; }
-
 ComputeTask gate_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = pass(ComputeOp::matmul, variant);
   t.dims = {ExprPool::kOne, m, n, k};
@@ -58,7 +56,7 @@ void reduce_load(BlockBody& b, const OpSpec& op, int load) {
     if (axes.contains(axis)) name += (name.empty() ? "" : ".") + std::string(part);
   c.group = f.group(name, axes);
   Task task;
-  task.name = key_router(op, "load.all_reduce");
+  task.name = name_in(op, "load.all_reduce");
   task.kind = c;
   task.operands = {update(load)};
   task.stream = f.ep;
@@ -73,7 +71,7 @@ void forward_router(BlockBody& b, const OpSpec& op) {
   const int x = b.value(op.inputs[0], layout, op.name), w = b.param(op.params[0]);
   const std::vector<ExprId> tokens(body.tensor(x).shape.begin(), body.tensor(x).shape.begin() + 2);
   const auto per_token = [&](std::int64_t n) { return std::vector<ExprId>{tokens[0], tokens[1], f.constant(n)}; };
-  const int scores = b.extra(key_router(op, "scores"), per_token(op.routing.experts), DType::fp32, layout, true);
+  const int scores = b.extra(name_in(op, "scores"), per_token(op.routing.experts), DType::fp32, layout, true);
   ComputeTask product = gate_product(b, "linear", b.tokens(x), body.dim(w, 0), body.dim(w, 1));
   product.transpose_b = true;
   std::vector<Operand> factors{read(x), read(w), write(scores)};
@@ -86,9 +84,9 @@ void forward_router(BlockBody& b, const OpSpec& op) {
   const int choice = b.extra(choice_of(op), per_token(op.routing.top_k), DType::int32, layout, true);
   std::vector<Operand> operands{read(scores), write(weights), write(choice)};
   if (balances(op))
-    operands.push_back(write(b.extra(key_router(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
-  body.compute(key_router(op, "route"), routing_task(b, op, ComputeOp::route, x), operands, b.phase());
-  if (balances(op)) reduce_load(b, op, b.extra(key_router(op, "load")));
+    operands.push_back(write(b.extra(name_in(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
+  body.compute(name_in(op, "route"), routing_task(b, op, ComputeOp::route, x), operands, b.phase());
+  if (balances(op)) reduce_load(b, op, b.extra(name_in(op, "load")));
 }
 
 void backward_router(BlockBody& b, const OpSpec& op) {
@@ -97,31 +95,28 @@ void backward_router(BlockBody& b, const OpSpec& op) {
   const int dweights = b.grad(op.outputs[0], gradient_layout(layout), op.name);
   if (dweights < 0) return;
   const int x = b.value(op.inputs[0], layout, op.name), w = b.param(op.params[0]);
-  const int scores = b.extra(key_router(op, "scores"));
-  const int dscores = b.scratch_like(key_router(op, "scores_grad"), scores, body.frame().activation_dtype);
+  const int scores = b.extra(name_in(op, "scores"));
+  const int dscores = b.scratch_like(name_in(op, "scores_grad"), scores, body.frame().activation_dtype);
   std::vector<Operand> operands{read(dweights), read(scores), read(b.extra(choice_of(op))), write(dscores)};
-  if (balances(op)) operands.push_back(read(b.extra(key_router(op, "load"))));
-  body.compute(key_router(op, "route_grad"), routing_task(b, op, ComputeOp::route_grad, x), operands,
-               Phase::input_grad);
+  if (balances(op)) operands.push_back(read(b.extra(name_in(op, "load"))));
+  body.compute(name_in(op, "route_grad"), routing_task(b, op, ComputeOp::route_grad, x), operands, Phase::input_grad);
   const ExprId n = body.dim(w, 0), k = body.dim(w, 1), m = b.tokens(x);
-  const int dx = b.scratch_like(key_router(op, "input_grad"), x, gradient_layout(layout));
-  body.compute(key_router(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n),
+  const int dx = b.scratch_like(name_in(op, "input_grad"), x, gradient_layout(layout));
+  body.compute(name_in(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n),
                {read(w), write(dx), read(dscores)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
   ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
   weight.transpose_a = true;
   const Operand to = gradient_operand(b, op, weight);
-  body.compute(key_router(op, "weight_grad"), weight, {read(x), to, read(dscores)}, Phase::weight_grad);
+  body.compute(name_in(op, "weight_grad"), weight, {read(x), to, read(dscores)}, Phase::weight_grad);
   add_piece(b, op, to);
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "column_sum");
   sum.accumulates = true;
-  body.compute(key_router(op, "bias_grad"), sum, {read(dscores), update(b.grad_accumulator(op.params[1]))},
+  body.compute(name_in(op, "bias_grad"), sum, {read(dscores), update(b.grad_accumulator(op.params[1]))},
                Phase::weight_grad);
 }
-
-std::vector<int> saved_by_router(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
 
 }  // namespace
 
@@ -134,6 +129,6 @@ const OpSpec& router_of(const BlockSpec& block, const OpSpec& op) {
 }
 
 [[maybe_unused]] const bool registered_ops_router =
-    lower_operators({"router"}, {forward_router, backward_router, saved_by_router});
+    lower_operators({"router"}, {forward_router, backward_router, saves_first_input});
 
 }  // namespace rehearse::ops

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/strategy/roles/roles.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -7,6 +7,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/central_bodies.hpp"
 

@@ -67,10 +67,6 @@ class StageRole {
   }
 
  private:
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const {
-    return nth(plan_.bodies, nth(plan_.body_at, position));
-  }
-
   // ---- messages
 
   /// Position in the pp group of the stage of chunk `c`, as seen from this stage: an expression where it is a
@@ -198,7 +194,7 @@ class StageRole {
   /// The call of the k-th position, or of its weight half; none where that has nothing to do.
   std::optional<RoleCall> call(Walk& walk, int k, bool weight) {
     const int position = nth(walk.positions, k);
-    const BlockBodies& b = bodies_at(position);
+    const BlockBodies& b = plan_.bodies_at(position);
     const Slot& slot = walk.slot;
     if (walk.forward() && b.input.body >= 0) {
       RoleCall input{b.input, frame_.io, position, slot.chunk, slot.microbatch, slot.copy};
@@ -292,7 +288,7 @@ class StageRole {
     const auto group = plan_.groups.find(position);
     if (group == plan_.groups.end()) return;
     for (int p = group->second; p <= position; ++p)
-      entries_.add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p,
+      entries_.add_pass({p == position ? plan_.bodies_at(p).again_last : plan_.bodies_at(p).again, frame_.compute, p,
                          walk.slot.chunk, walk.slot.microbatch, walk.slot.copy, std::exchange(walk.waits, {})});
   }
 
@@ -324,7 +320,7 @@ class StageRole {
   void run_deferred() {
     const int position = plan_.deferred_position();
     for (const Slot& slot : deferred_) {
-      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy,
+      RoleCall call{plan_.bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy,
                     entries_.take_held_back()};
       call.record = slot.microbatch == deferred_.back().microbatch;
       if (const EventId done = entries_.add_pass(call); done >= 0) last_compute_ = done;

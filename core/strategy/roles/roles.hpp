@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 
@@ -36,6 +37,7 @@ struct RolePlan {
   /// What crosses a boundary that is cut, forward and backward, by block position behind it.
   const std::map<int, std::array<StepBodies::Passing, 2>>& passing;
 
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return nth(bodies, nth(body_at, position)); }
   /// The block position whose weight gradients wait for the last backward pass, of the first microbatches; -1: none.
   [[nodiscard]] int deferred_position() const {
     return settings.deferred_head_gradients > 0 ? static_cast<int>(block_at.size()) - 1 : -1;

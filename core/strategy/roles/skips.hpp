@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "core/model/network.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 
 namespace rehearse {

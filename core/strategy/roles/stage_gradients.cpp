@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/operators/fp8.hpp"
 
 namespace rehearse {

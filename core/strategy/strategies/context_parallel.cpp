@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/no_lowering.hpp"
@@ -16,10 +17,6 @@
 namespace rehearse {
 
 namespace {
-
-[[noreturn]] void refuse_context_parallel(const std::string& key, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::usage, what, key, hint);
-}
 
 /// How many attentions of the network are causal, and how many are not.
 struct Kinds {
@@ -45,12 +42,11 @@ void check_slices(const PlanRequest& request) {
   const std::int64_t slices = static_cast<std::int64_t>(s.cp) * (with_tp ? s.tp : 1);
   for (const std::int64_t k : {pieces, slices})
     if (length % k != 0)
-      refuse_context_parallel(
-          "strategy.cp",
-          fmt::format("cp({}){}: sequence_length({}) % {} = {} != 0", s.cp,
-                      k == slices && with_tp ? fmt::format(" * tp({})", s.tp) : " in early and late pieces", length, k,
-                      length % k),
-          fmt::format("choose a sequence length that is a multiple of {}", k));
+      refuse_at("strategy.cp",
+                fmt::format("cp({}){}: sequence_length({}) % {} = {} != 0", s.cp,
+                            k == slices && with_tp ? fmt::format(" * tp({})", s.tp) : " in early and late pieces",
+                            length, k, length % k),
+                fmt::format("choose a sequence length that is a multiple of {}", k));
 }
 
 /// Blocks of keys that travel are joined whole: neither those that a window hides nor a score of no key's are told
@@ -73,7 +69,7 @@ void check_heads(const PlanRequest& request) {
         if ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) ||
             d.size % (static_cast<std::int64_t>(s.cp) * s.tp) == 0)
           continue;
-        refuse_context_parallel(
+        refuse_at(
             "strategy.context",
             fmt::format("ulysses deals heads to cp({}) * tp({}) = {} ranks, which does not divide {}({})", s.cp, s.tp,
                         s.cp * s.tp, d.tag == DimTag::heads ? "num_attention_heads" : "num_key_value_heads", d.size),
@@ -88,16 +84,16 @@ class ContextParallel final : public Strategy {
   void check(const PlanRequest& request) const override {
     const Kinds kinds = kinds_of(request.workload.network);
     if (kinds.causal + kinds.both_ways == 0)
-      refuse_context_parallel("strategy.cp",
-                              fmt::format("cp({}) splits sequences that attention joins again: {} has none",
-                                          request.settings.cp, request.workload.network.name),
-                              "set strategy.cp to 1");
+      refuse_at("strategy.cp",
+                fmt::format("cp({}) splits sequences that attention joins again: {} has none", request.settings.cp,
+                            request.workload.network.name),
+                "set strategy.cp to 1");
     if (kinds.causal > 0 && kinds.both_ways > 0)
-      refuse_context_parallel(
-          "strategy.cp", "some attentions are causal and some are not: no one division of the sequence balances both",
-          "set strategy.cp to 1");
+      refuse_at("strategy.cp",
+                "some attentions are causal and some are not: no one division of the sequence balances both",
+                "set strategy.cp to 1");
     if (request.workload.kernels.attention == AttentionKernel::unfused)
-      refuse_context_parallel(
+      refuse_at(
           "kernels.attention",
           fmt::format("cp({}) joins blocks of attention by the log-sum-exp that fused kernels write; unfused ones "
                       "keep whole rows of scores",

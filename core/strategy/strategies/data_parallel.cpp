@@ -1,6 +1,7 @@
 // Data parallelism (DistributedDataParallel): replicas take slices of the batch. Gradients, partial sums over the
 // replicas, are then reduced in buckets.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 #include "core/strategy/workload.hpp"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/strategy/aliases.hpp"
@@ -20,18 +21,13 @@ namespace {
 
 int copies_of(const StrategySettings& s) { return s.dp * s.cp * s.tp / (s.ep * s.etp); }
 
-[[noreturn]] void refuse_expert_parallel(const std::string& key, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::usage, what, key, hint);
-}
-
 void must_divide(const char* axis, int size, const char* what, std::int64_t count) {
   if (count % size == 0) return;
   std::string valid;
   for (int k = 1; k <= count && k <= 256; ++k)
     if (count % k == 0) valid += (valid.empty() ? "" : ", ") + std::to_string(k);
-  refuse_expert_parallel(fmt::format("strategy.{}", axis),
-                         fmt::format("{}({}) does not divide {}({})", axis, size, what, count),
-                         fmt::format("valid for this model: {}", valid));
+  refuse_at(fmt::format("strategy.{}", axis), fmt::format("{}({}) does not divide {}({})", axis, size, what, count),
+            fmt::format("valid for this model: {}", valid));
 }
 
 std::int64_t expert_width(const Network& network) {
@@ -60,13 +56,12 @@ void check_dispatch(const StrategySettings& s, const Routing& r) {
   if (s.dispatch == Dispatch::all_to_all) return;
   const int node = ranks_per_copy(s, r);
   if (node == 0)
-    refuse_expert_parallel(
-        "strategy.dispatch_node",
-        fmt::format("hierarchical dispatch: ep({}) is not divided into the {} groups of the model's routing", s.ep,
-                    r.groups),
-        "state strategy.dispatch_node: how many neighbouring ranks one copy of a token serves");
+    refuse_at("strategy.dispatch_node",
+              fmt::format("hierarchical dispatch: ep({}) is not divided into the {} groups of the model's routing",
+                          s.ep, r.groups),
+              "state strategy.dispatch_node: how many neighbouring ranks one copy of a token serves");
   if (s.ep % node != 0 || s.ep == node)
-    refuse_expert_parallel(
+    refuse_at(
         "strategy.dispatch_node",
         fmt::format("hierarchical dispatch: ep({}) / dispatch_node({}) makes no two or more equal nodes", s.ep, node),
         "choose a divisor of ep below it, or strategy.dispatch all_to_all");
@@ -89,20 +84,19 @@ class ExpertParallel final : public Strategy {
               s.etp),
           "strategy.etp", "set strategy.etp to 1");
     if ((s.dp * s.cp * s.tp) % (s.ep * s.etp) != 0)
-      refuse_expert_parallel("strategy.ep",
-                             fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp,
-                                         s.ep, s.etp * s.ep, s.dp, s.cp, s.tp, s.dp * s.cp * s.tp),
-                             "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");
+      refuse_at("strategy.ep",
+                fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp, s.ep,
+                            s.etp * s.ep, s.dp, s.cp, s.tp, s.dp * s.cp * s.tp),
+                "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");
     if (s.tp > 1 && !s.sequence_parallel)
-      refuse_expert_parallel(
-          "strategy.sequence_parallel",
-          fmt::format("experts with tp({}) need sequence_parallel: without it all ranks of a group hold the same "
-                      "tokens and would send each {} times",
-                      s.tp, s.tp),
-          "set strategy.sequence_parallel to true");
+      refuse_at("strategy.sequence_parallel",
+                fmt::format("experts with tp({}) need sequence_parallel: without it all ranks of a group hold the same "
+                            "tokens and would send each {} times",
+                            s.tp, s.tp),
+                "set strategy.sequence_parallel to true");
     if (e.pad_to_capacity && e.capacity_factor <= 0)
-      refuse_expert_parallel("training.experts.pad_to_capacity", "there is no capacity to pad to: capacity_factor is 0",
-                             "set training.experts.capacity_factor, for example to 1.25");
+      refuse_at("training.experts.pad_to_capacity", "there is no capacity to pad to: capacity_factor is 0",
+                "set training.experts.capacity_factor, for example to 1.25");
     check_dispatch(s, r);
   }
 
@@ -269,11 +263,10 @@ std::vector<AxisExtent> expert_order(const StrategySettings& s, const std::vecto
   }
   if (std::any_of(out.begin(), out.end(), [](const AxisExtent& e) { return e.axis == Axis::pp; })) return out;
   if (before != inner)
-    refuse_expert_parallel(
-        "strategy.placement",
-        fmt::format("{} neighbouring ranks of a stage are no whole blocks of etp({}), ep({}) and edp({})", inner, s.etp,
-                    s.ep, copies_of(s)),
-        "put pp last in strategy.placement");
+    refuse_at("strategy.placement",
+              fmt::format("{} neighbouring ranks of a stage are no whole blocks of etp({}), ep({}) and edp({})", inner,
+                          s.etp, s.ep, copies_of(s)),
+              "put pp last in strategy.placement");
   out.push_back({Axis::pp, s.pp});
   return out;
 }

@@ -2,6 +2,7 @@
 // at a model that does not fit one device. Its layouts are those of pipeline_parallel; the schedule of the same name
 // does the rest.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 

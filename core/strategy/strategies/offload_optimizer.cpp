@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"

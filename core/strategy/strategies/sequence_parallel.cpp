@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 #include "core/strategy/workload.hpp"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 #include "core/strategy/workload.hpp"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/strategy.hpp"

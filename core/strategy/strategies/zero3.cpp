@@ -2,6 +2,7 @@
 // gathered before its forward and again before its backward, a bucket of blocks ahead, and dropped after each. Small
 // ones stay whole.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 

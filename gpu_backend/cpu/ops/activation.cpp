@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/ops/curves.hpp"
 
 namespace rehearse {
 
@@ -70,18 +71,13 @@ struct CurveGrad {
   }
 };
 
-template <class T>
-T sigmoid_activation(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-
 /// gate, up, y
 template <class T>
 struct SiluMul {
   static void run(const OperatorCall& c) {
     const T *gate = c.operand(0).as<T>(), *up = c.operand(1).as<T>();
     T* y = c.operand(2).as<T>();
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = gate[i] * sigmoid_activation(gate[i]) * up[i];
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = gate[i] * sigmoid(gate[i]) * up[i];
   }
 };
 /// dy, gate, d gate, up, d up
@@ -91,7 +87,7 @@ struct SiluMulGrad {
     const T *dy = c.operand(0).as<T>(), *gate = c.operand(1).as<T>(), *up = c.operand(3).as<T>();
     T *dgate = c.operand(2).as<T>(), *dup = c.operand(4).as<T>();
     for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) {
-      const T s = sigmoid_activation(gate[i]);
+      const T s = sigmoid(gate[i]);
       dup[i] = dy[i] * gate[i] * s;
       dgate[i] = dy[i] * up[i] * s * (T{1} + gate[i] * (T{1} - s));
     }

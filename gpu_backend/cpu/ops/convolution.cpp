@@ -6,6 +6,7 @@
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
+#include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
 
@@ -35,10 +36,6 @@ struct ConvolutionShapes {
   }
   [[nodiscard]] std::int64_t weight_at(std::int64_t group) const { return group * small_channels * rows(); }
 };
-
-bool transposed(const OperatorCall& c, const TensorView& image) {
-  return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0;
-}
 
 /// Columns [channels * window, small pixels] of a group's large image; what lies outside it is zero.
 template <class T>

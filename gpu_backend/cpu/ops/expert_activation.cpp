@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gpu_backend/cpu/ops/curves.hpp"
 #include "gpu_backend/cpu/ops/expert_rows.hpp"
 
 namespace rehearse {
 
 namespace {
-
-template <class T>
-T sigmoid_expert_activation(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
 
 /// gate [n, f], up [n, f], weights [n], y
 template <class T>
@@ -23,8 +19,7 @@ struct WeightedSiluMul {
     const std::int64_t f = row_width(gate);
     for (std::int64_t i = 0; i < gate.elements(); ++i) {
       const T g = gate.as<T>()[i];
-      c.operand(3).as<T>()[i] =
-          c.operand(2).as<T>()[i / f] * g * sigmoid_expert_activation(g) * c.operand(1).as<T>()[i];
+      c.operand(3).as<T>()[i] = c.operand(2).as<T>()[i / f] * g * sigmoid(g) * c.operand(1).as<T>()[i];
     }
   }
 };
@@ -36,8 +31,8 @@ struct WeightedSiluMulGrad {
     const std::int64_t f = row_width(gate);
     std::fill_n(c.operand(6).as<T>(), c.operand(6).elements(), T{0});
     for (std::int64_t i = 0; i < gate.elements(); ++i) {
-      const T g = gate.as<T>()[i], s = sigmoid_expert_activation(g), up = c.operand(2).as<T>()[i],
-              w = c.operand(3).as<T>()[i / f], dy = c.operand(0).as<T>()[i];
+      const T g = gate.as<T>()[i], s = sigmoid(g), up = c.operand(2).as<T>()[i], w = c.operand(3).as<T>()[i / f],
+              dy = c.operand(0).as<T>()[i];
       c.operand(4).as<T>()[i] = dy * w * up * s * (T{1} + g * (T{1} - s));
       c.operand(5).as<T>()[i] = dy * w * g * s;
       c.operand(6).as<T>()[i / f] += dy * g * s * up;
@@ -54,7 +49,7 @@ struct ClampedGate {
   ClampedGate(T g, T u, T limit)
       : gate(std::min(g, limit)),
         up(std::clamp(u, -limit, limit) + T{1}),
-        sigma(sigmoid_expert_activation(kSlope * gate)),
+        sigma(sigmoid(kSlope * gate)),
         gate_moves(g <= limit),
         up_moves(u >= -limit && u <= limit) {}
   [[nodiscard]] T value() const { return gate * sigma * up; }

@@ -14,7 +14,7 @@ template <class T, bool weighted>
 struct ExpertBias {
   static void run(const OperatorCall& c) {
     const TensorView& bias = c.operand(0);
-    const auto rows = outputs_from(c, weighted ? 2 : 1);
+    const auto rows = rows_from(c, weighted ? 2 : 1);
     ExpertRows(c, bias.extent(0), rows.front()->extent(0))
         .each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
           const T* of_expert = bias.as<T>() + e * bias.extent(1);
@@ -37,7 +37,7 @@ using WeightedBias = ExpertBias<T, true>;
 template <class T>
 struct ExpertBiasGrad {
   static void run(const OperatorCall& c) {
-    sum(c, outputs_from(c, 1), [](std::int64_t) { return T{1}; });
+    sum(c, rows_from(c, 1), [](std::int64_t) { return T{1}; });
   }
   template <class Weight>
   static void sum(const OperatorCall& c, const std::vector<const TensorView*>& gradients, Weight weight) {

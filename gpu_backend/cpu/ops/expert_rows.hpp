@@ -3,23 +3,11 @@
 
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
-
-/// Features of a row.
-inline std::int64_t row_width(const TensorView& rows) { return rows.rank() > 1 ? rows.from(1) : 1; }
-
-/// Counts that came from other ranks may not lead beyond a buffer.
-inline void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std::int64_t room) {
-  if (rows < 0 || end > room)
-    throw Error(ErrorKind::check_failed,
-                fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
-}
 
 /// Rows of each expert here: what its peers sent, or equal parts. scalars: ranks whose slices of the rows lie one after
 /// the other.
@@ -63,13 +51,5 @@ struct ExpertRows {
         if (p.rows > 0) f(static_cast<std::int64_t>(e), p.first, p.rows);
   }
 };
-
-/// Operands that hold rows: neither counts nor what stands before `first`.
-inline std::vector<const TensorView*> outputs_from(const OperatorCall& c, std::size_t first) {
-  std::vector<const TensorView*> out;
-  for (std::size_t i = first; i < c.operands.size(); ++i)
-    if (c.operand(i).type != ElementType::int64) out.push_back(&c.operand(i));
-  return out;
-}
 
 }  // namespace rehearse

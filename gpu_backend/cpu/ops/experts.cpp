@@ -146,7 +146,7 @@ struct GroupedLinear {
     const std::int64_t in = w.extent(2), all = w.extent(1);
     ExpertRows(c, w.extent(0), x.extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
       std::int64_t row = e * all;
-      for (const TensorView* y : outputs_from(c, 2)) {
+      for (const TensorView* y : rows_from(c, 2)) {
         const std::int64_t out = row_width(*y);
         gemm<T>(n, out, in, 1, {x.as<T>() + first * in, in}, {w.as<T>() + row * in, in, true}, 0,
                 y->as<T>() + first * out, out);
@@ -164,7 +164,7 @@ struct GroupedInput {
     ExpertRows(c, w.extent(0), dx.extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
       std::int64_t row = e * all;
       T beta{0};
-      for (const TensorView* dy : outputs_from(c, 2)) {
+      for (const TensorView* dy : rows_from(c, 2)) {
         const std::int64_t out = row_width(*dy);
         gemm<T>(n, in, out, 1, {dy->as<T>() + first * out, out}, {w.as<T>() + row * in, in}, beta,
                 dx.as<T>() + first * in, in);
@@ -182,7 +182,7 @@ struct GroupedWeight {
     const std::int64_t in = dw.extent(2), all = dw.extent(1);
     ExpertRows(c, dw.extent(0), x.extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
       std::int64_t row = e * all;
-      for (const TensorView* dy : outputs_from(c, 2)) {
+      for (const TensorView* dy : rows_from(c, 2)) {
         const std::int64_t out = row_width(*dy);
         gemm<T>(out, in, n, 1, {dy->as<T>() + first * out, out, true}, {x.as<T>() + first * in, in}, 1,
                 dw.as<T>() + row * in, in);

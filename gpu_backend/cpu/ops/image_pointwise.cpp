@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/ops/curves.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
 
 namespace rehearse {
@@ -45,10 +46,6 @@ struct ReluGrad {
 
 constexpr double kLeak = 0.2;  // Yu et al. 2019, the authors' implementation.
 template <class T>
-T sigmoid_image_pointwise(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-template <class T>
 T leaky(T x) {
   return x > T{0} ? x : static_cast<T>(kLeak) * x;
 }
@@ -58,8 +55,7 @@ template <class T>
 struct Gate {
   static void run(const OperatorCall& c) {
     own_elements<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const auto& at) {
-      c.operand(2).as<T>()[at[2]] =
-          leaky(c.operand(0).as<T>()[at[0]]) * sigmoid_image_pointwise(c.operand(1).as<T>()[at[1]]);
+      c.operand(2).as<T>()[at[2]] = leaky(c.operand(0).as<T>()[at[0]]) * sigmoid(c.operand(1).as<T>()[at[1]]);
     });
   }
 };
@@ -69,7 +65,7 @@ struct GateGrad {
   static void run(const OperatorCall& c) {
     own_elements<5>({&c.operand(0), &c.operand(1), &c.operand(2), &c.operand(3), &c.operand(4)}, [&](const auto& at) {
       const T g = c.operand(0).as<T>()[at[0]], x = c.operand(1).as<T>()[at[1]],
-              s = sigmoid_image_pointwise(c.operand(2).as<T>()[at[2]]);
+              s = sigmoid(c.operand(2).as<T>()[at[2]]);
       c.operand(3).as<T>()[at[3]] = g * s * (x > T{0} ? T{1} : static_cast<T>(kLeak));
       c.operand(4).as<T>()[at[4]] = g * leaky(x) * s * (T{1} - s);
     });
@@ -194,7 +190,7 @@ struct Pixel {
     return log_sum() - at(label);
   }
   [[nodiscard]] T slope(std::int64_t k, std::int64_t label) const {
-    if (classes == 1) return sigmoid_image_pointwise(at(0)) - (label != 0 ? T{1} : T{0});
+    if (classes == 1) return sigmoid(at(0)) - (label != 0 ? T{1} : T{0});
     return std::exp(at(k) - log_sum()) - (k == label ? T{1} : T{0});
   }
 

@@ -5,17 +5,11 @@
 
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
 
 namespace {
-
-/// Rows of an activation of so many features each: tokens, or images.
-std::int64_t rows(const TensorView& x, std::int64_t features) {
-  return x.elements() / std::max<std::int64_t>(1, features);
-}
-/// Features of an activation of so many rows.
-std::int64_t features(const TensorView& x, std::int64_t n) { return n > 0 ? x.elements() / n : 0; }
 
 /// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
 template <class T>
@@ -25,11 +19,11 @@ struct Linear {
     const bool biased = !c.offsets.empty();
     const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
     const T* bias = biased && c.offsets[0] != 0 ? c.operands.back().as<T>() : nullptr;
-    const std::int64_t in = w.extent(1), n = rows(x, in);
+    const std::int64_t in = w.extent(1), n = row_count(x, in);
     std::int64_t row = 0;
     for (std::size_t i = 0; i < outputs; ++i) {
       const TensorView& y = c.operand(2 + i);
-      const std::int64_t out = features(y, n);
+      const std::int64_t out = feature_count(y, n);
       gemm<T>(n, out, in, 1, {x.as<T>(), in}, {w.as<T>() + row * in, in, true}, 0, y.as<T>(), out);
       for (std::int64_t t = 0; bias != nullptr && t < n; ++t)
         for (std::int64_t j = 0; j < out; ++j) y.as<T>()[t * out + j] += bias[row + j];
@@ -37,15 +31,6 @@ struct Linear {
     }
   }
 };
-
-/// Row, within a sample of `whole`, of the first of `n` that `piece` holds too, one after the other.
-std::int64_t place_of(const TensorView& piece, const TensorView& whole, std::int64_t n) {
-  if (whole.extent(1) == n) return 0;
-  const std::int64_t first = piece.held->global_index(1, 0);
-  std::int64_t row = 0;
-  while (whole.held->global_index(1, row) != first) ++row;
-  return row;
-}
 
 /// As Linear, where x or the outputs have a piece of the sequence only: those rows of the other.
 template <class T>
@@ -90,10 +75,10 @@ template <class T>
 struct InputGrad {
   static void run(const OperatorCall& c) {
     const TensorView &w = c.operand(0), &dx = c.operand(1);
-    const std::int64_t in = w.extent(1), n = rows(dx, in);
+    const std::int64_t in = w.extent(1), n = row_count(dx, in);
     std::int64_t row = 0;
     for (std::size_t i = 2; i < c.operands.size(); ++i) {
-      const std::int64_t out = features(c.operand(i), n);
+      const std::int64_t out = feature_count(c.operand(i), n);
       gemm<T>(n, in, out, 1, {c.operand(i).as<T>(), out}, {w.as<T>() + row * in, in}, i == 2 ? T{0} : T{1}, dx.as<T>(),
               in);
       row += out;
@@ -106,11 +91,11 @@ template <class T>
 struct WeightGrad {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &dw = c.operand(1);
-    const std::int64_t in = dw.extent(1), n = rows(x, in);
+    const std::int64_t in = dw.extent(1), n = row_count(x, in);
     const T beta = c.task->accumulates ? T{1} : T{0};
     std::int64_t row = 0;
     for (std::size_t i = 2; i < c.operands.size(); ++i) {
-      const std::int64_t out = features(c.operand(i), n);
+      const std::int64_t out = feature_count(c.operand(i), n);
       gemm<T>(out, in, n, 1, {c.operand(i).as<T>(), out, true}, {x.as<T>(), in}, beta, dw.as<T>() + row * in, in);
       row += out;
     }
@@ -127,7 +112,7 @@ struct ColumnSum {
     const std::int64_t n = elements / std::max<std::int64_t>(1, c.operands.back().elements());
     for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
       const TensorView& dy = c.operand(i);
-      const std::int64_t out = features(dy, n);
+      const std::int64_t out = feature_count(dy, n);
       for (std::int64_t t = 0; t < n; ++t)
         for (std::int64_t j = 0; j < out; ++j) sum[j] += dy.as<T>()[t * out + j];
       sum += out;

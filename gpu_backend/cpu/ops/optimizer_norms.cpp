@@ -5,12 +5,11 @@
 
 #include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
 
 namespace {
-
-bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >= 2; }
 
 // ---- LAMB. scalars: learning rate, weight decay, beta 1, beta 2, epsilon
 

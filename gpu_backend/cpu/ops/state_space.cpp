@@ -8,22 +8,19 @@
 
 #include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/ops/curves.hpp"
 
 namespace rehearse {
 
 namespace {
 
 template <class T>
-T sigmoid_state_space(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-template <class T>
 T silu(T x) {
-  return x * sigmoid_state_space(x);
+  return x * sigmoid(x);
 }
 template <class T>
 T silu_slope(T x) {
-  return sigmoid_state_space(x) * (T{1} + x * (T{1} - sigmoid_state_space(x)));
+  return sigmoid(x) * (T{1} + x * (T{1} - sigmoid(x)));
 }
 /// log(1 + e^x), of which large x leave x.
 template <class T>
@@ -227,7 +224,7 @@ class StateSpaceGrad {
       by_d += flow * x[p];
     }
     const T by_exponent = by_decay * decay, rate = s.rate(head),
-            by_raw = (by_step - rate * by_exponent) * sigmoid_state_space(s.raw_step(t, head));
+            by_raw = (by_step - rate * by_exponent) * sigmoid(s.raw_step(t, head));
     ddt_[s.row(t) * z_.heads + head] = by_raw;
     if (dweight_ == nullptr) return;
     da_log_[head] -= by_exponent * step * rate;

@@ -37,6 +37,12 @@ __device__ inline Half narrow<Half>(float x) {
   return __float2bfloat16_rn(x);
 }
 
+/// 1 / (1 + e^-x)
+template <class A>
+__device__ inline A sigmoid(A x) {
+  return A(1) / (A(1) + exp(-x));
+}
+
 /// V consecutive elements, moved in accesses of up to 16 bytes.
 template <int V, class T>
 struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16) Stored {

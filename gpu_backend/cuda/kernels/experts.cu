@@ -9,11 +9,6 @@ namespace rehearse::cuda {
 
 namespace {
 
-template <class A>
-__device__ A sigmoid(A x) {
-  return A(1) / (A(1) + exp(-x));
-}
-
 /// A block is a warp, which works on one token at a time.
 template <class A>
 struct Token {

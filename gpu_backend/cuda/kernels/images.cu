@@ -8,10 +8,6 @@ namespace rehearse::cuda {
 
 namespace {
 
-template <class A>
-__device__ A sigmoid(A x) {
-  return A(1) / (A(1) + exp(-x));
-}
 constexpr double kLeak = 0.2;  // Yu et al. 2019, the authors' implementation.
 template <class A>
 __device__ A leaky(A x) {

@@ -83,11 +83,6 @@ struct AlongGrad {
   }
 };
 
-template <class A>
-__device__ A sigmoid(A x) {
-  return A(1) / (A(1) + exp(-x));
-}
-
 template <class T>
 struct SiluMul {
   const T *gate, *up;

@@ -8,10 +8,6 @@
 namespace rehearse::cuda {
 
 template <class A>
-__device__ inline A sigmoid(A x) {
-  return A(1) / (A(1) + exp(-x));
-}
-template <class A>
 __device__ inline A silu(A x) {
   return x * sigmoid(x);
 }

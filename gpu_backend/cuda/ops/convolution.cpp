@@ -94,7 +94,7 @@ void gather(const OperatorCall& c, const Convolution& s, const Plane& large, con
                     .a = matrix(weights, s.rows()),
                     .b = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n),
                     .c = matrix(to, n, false, s.small_sample()),
-                    .tf32 = c.task->arithmetic == DType::tf32});
+                    .tf32 = in_tf32(c)});
   });
 }
 
@@ -115,7 +115,7 @@ void spread(const OperatorCall& c, const Convolution& s, const Plane& small, con
                     .a = matrix(weights, s.rows(), true),
                     .b = matrix(from, n, false, s.small_sample()),
                     .c = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n),
-                    .tf32 = c.task->arithmetic == DType::tf32});
+                    .tf32 = in_tf32(c)});
     if (!direct)
       columns_to_image(stream(c), columns, image, s.z,
                        {samples, s.large_channels, s.groups * s.large_channels, n, s.rows() * n});
@@ -140,12 +140,8 @@ void weight_grad(const OperatorCall& c, const Convolution& s, const Plane& small
                                     .b = matrix(columns, line, true),
                                     .c = matrix(s.weights(reals(dw), g), s.rows()),
                                     .beta = 1,
-                                    .tf32 = c.task->arithmetic == DType::tf32});
+                                    .tf32 = in_tf32(c)});
   });
-}
-
-bool transposed(const OperatorCall& c, const TensorView& image) {
-  return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0;
 }
 
 /// Makes `to` of `from` by f(plane without halo, its data); then its own part of where it has room for one.

@@ -15,7 +15,6 @@ namespace rehearse::cuda {
 
 namespace {
 
-std::int64_t row_width(const TensorView& rows) { return rows.rank() > 1 ? rows.from(1) : 1; }
 std::int64_t* numbers(const OperatorCall& c, std::int64_t n) {
   return static_cast<std::int64_t*>(c.launch->scratch(static_cast<std::size_t>(n) * sizeof(std::int64_t)));
 }
@@ -116,11 +115,6 @@ std::vector<std::int64_t> on_host(const OperatorCall& c, const TensorView& count
   REHEARSE_CUDA(cudaStreamSynchronize(stream(c)));
   return out;
 }
-void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std::int64_t room) {
-  if (rows < 0 || end > room)
-    throw Error(ErrorKind::check_failed,
-                fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
-}
 
 /// A list of this step's own. The driver keeps what it copies from pageable memory before it returns.
 const Piece* sent(const OperatorCall& c, const std::vector<Piece>& pieces) {
@@ -192,18 +186,10 @@ std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::i
   std::erase_if(out, [](const Group& g) { return g.rows == 0; });
   return out;
 }
-/// Operands from `first` on that hold rows.
-std::vector<const TensorView*> rows_from(const OperatorCall& c, std::size_t first) {
-  std::vector<const TensorView*> out;
-  for (std::size_t i = first; i < c.operands.size(); ++i)
-    if (c.operand(i).type != ElementType::int64) out.push_back(&c.operand(i));
-  return out;
-}
 /// A row of a matrix of rows, to read as a matrix.
 GemmOperand from_row(const TensorView& x, std::int64_t row, std::int64_t width, bool transposed = false) {
   return {x.data + static_cast<std::size_t>(row * width) * size_of(x.type), x.type, width, transposed};
 }
-bool tf32_experts(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 
 /// rows, weight [E, out, in], outputs..., [counts], [rows here]
 void run_grouped(const OperatorCall& c) {
@@ -219,7 +205,7 @@ void run_grouped(const OperatorCall& c) {
                                       .a = from_row(x, g.first, in),
                                       .b = from_row(w, row, in, true),
                                       .c = from_row(*y, g.first, out),
-                                      .tf32 = tf32_experts(c)});
+                                      .tf32 = in_tf32(c)});
       row += out;
     }
   }
@@ -240,7 +226,7 @@ void run_grouped_input(const OperatorCall& c) {
                                       .b = from_row(w, row, in),
                                       .c = from_row(dx, g.first, in),
                                       .beta = beta,
-                                      .tf32 = tf32_experts(c)});
+                                      .tf32 = in_tf32(c)});
       row += out;
       beta = 1;
     }
@@ -261,7 +247,7 @@ void run_grouped_weight(const OperatorCall& c) {
                                       .b = from_row(x, g.first, in),
                                       .c = from_row(dw, row, in),
                                       .beta = 1,
-                                      .tf32 = tf32_experts(c)});
+                                      .tf32 = in_tf32(c)});
       row += out;
     }
   }

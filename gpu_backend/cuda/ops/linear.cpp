@@ -7,44 +7,30 @@ namespace rehearse::cuda {
 
 namespace {
 
-std::int64_t rows(const TensorView& x, std::int64_t features) {
-  return x.elements() / std::max<std::int64_t>(1, features);
-}
-std::int64_t features(const TensorView& x, std::int64_t n) { return n > 0 ? x.elements() / n : 0; }
 const std::byte* at(const TensorView& x, std::int64_t element) {
   return x.data + static_cast<std::size_t>(element) * size_of(x.type);
 }
-bool tf32_linear(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 
 /// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
 void linear(const OperatorCall& c) {
   const TensorView &x = c.operand(0), &w = c.operand(1);
   const bool biased = !c.offsets.empty();
   const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
-  const std::int64_t in = w.extent(1), n = rows(x, in);
+  const std::int64_t in = w.extent(1), n = row_count(x, in);
   std::int64_t row = 0;
   for (std::size_t i = 0; i < outputs; ++i) {
     const TensorView& y = c.operand(2 + i);
     GemmCall g{.m = n,
-               .n = features(y, n),
+               .n = feature_count(y, n),
                .k = in,
                .a = {x.data, x.type, in},
                .b = {at(w, row * in), w.type, in, true},
-               .c = {y.data, y.type, features(y, n)},
-               .tf32 = tf32_linear(c)};
+               .c = {y.data, y.type, feature_count(y, n)},
+               .tf32 = in_tf32(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += g.n;
   }
-}
-
-/// Row, within a sample of `whole`, of the first of `n` that `piece` holds too, one after the other.
-std::int64_t place_of(const TensorView& piece, const TensorView& whole, std::int64_t n) {
-  if (whole.extent(1) == n) return 0;
-  const std::int64_t first = piece.held->global_index(1, 0);
-  std::int64_t row = 0;
-  while (whole.held->global_index(1, row) != first) ++row;
-  return row;
 }
 
 /// As linear, where x or the outputs have a piece of the sequence only: those rows of the other, all samples at once.
@@ -65,7 +51,7 @@ void linear_piece(const OperatorCall& c) {
                .a = {at(x, from * in), x.type, in, false, x.extent(1) * in},
                .b = {at(w, row * in), w.type, in, true},
                .c = {at(y, to * out), y.type, out, false, y.extent(1) * out},
-               .tf32 = tf32_linear(c)};
+               .tf32 = in_tf32(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += out;
@@ -82,17 +68,17 @@ void input_grad_piece(const OperatorCall& c) {
                                   .a = {dy.data, dy.type, out, false, n * out},
                                   .b = {w.data, w.type, in},
                                   .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in},
-                                  .tf32 = tf32_linear(c)});
+                                  .tf32 = in_tf32(c)});
 }
 
 /// weight, input gradient, output gradients...
 void input_grad(const OperatorCall& c) {
   const TensorView &w = c.operand(0), &dx = c.operand(1);
-  const std::int64_t in = w.extent(1), n = rows(dx, in);
+  const std::int64_t in = w.extent(1), n = row_count(dx, in);
   std::int64_t row = 0;
   for (std::size_t i = 2; i < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
-    const std::int64_t out = features(dy, n);
+    const std::int64_t out = feature_count(dy, n);
     c.launch->gemm->run(stream(c), {.m = n,
                                     .n = in,
                                     .k = out,
@@ -100,7 +86,7 @@ void input_grad(const OperatorCall& c) {
                                     .b = {at(w, row * in), w.type, in},
                                     .c = {dx.data, dx.type, in},
                                     .beta = i == 2 ? 0.0 : 1.0,
-                                    .tf32 = tf32_linear(c)});
+                                    .tf32 = in_tf32(c)});
     row += out;
   }
 }
@@ -108,11 +94,11 @@ void input_grad(const OperatorCall& c) {
 /// x, weight gradient (added to), output gradients...
 void weight_grad(const OperatorCall& c) {
   const TensorView &x = c.operand(0), &dw = c.operand(1);
-  const std::int64_t in = dw.extent(1), n = rows(x, in);
+  const std::int64_t in = dw.extent(1), n = row_count(x, in);
   std::int64_t row = 0;
   for (std::size_t i = 2; i < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
-    const std::int64_t out = features(dy, n);
+    const std::int64_t out = feature_count(dy, n);
     c.launch->gemm->run(stream(c), {.m = out,
                                     .n = in,
                                     .k = n,
@@ -120,7 +106,7 @@ void weight_grad(const OperatorCall& c) {
                                     .b = {x.data, x.type, in},
                                     .c = {at(dw, row * in), dw.type, in},
                                     .beta = c.task->accumulates ? 1.0 : 0.0,
-                                    .tf32 = tf32_linear(c)});
+                                    .tf32 = in_tf32(c)});
     row += out;
   }
 }
@@ -133,7 +119,7 @@ void bias_grad(const OperatorCall& c) {
   const std::int64_t n = elements / std::max<std::int64_t>(1, sum.elements());
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
-    const std::int64_t columns = features(dy, n);
+    const std::int64_t columns = feature_count(dy, n);
     column_sum(stream(c), reals(dy), {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n,
                columns, c.launch->scratch(column_scratch_bytes(n, columns, dy.type)));
     done += columns;
@@ -170,7 +156,7 @@ void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv
                                     .b = b(h, h / group),
                                     .c = out(h, h / group),
                                     .beta = shared && h % group != 0 ? 1.0 : 0.0,
-                                    .tf32 = tf32_linear(c)});
+                                    .tf32 = in_tf32(c)});
 }
 
 /// q, k, scores; or output gradient, v, gradient of the probabilities

@@ -8,6 +8,7 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"
+#include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse::cuda {
 
@@ -17,6 +18,8 @@ namespace rehearse::cuda {
 [[nodiscard]] inline cudaStream_t stream(const OperatorCall& c) { return c.launch->stream; }
 [[nodiscard]] inline Reals reals(const TensorView& x) { return {x.data, x.type}; }
 [[nodiscard]] inline const std::int64_t* integers(const TensorView& x) { return x.as<const std::int64_t>(); }
+/// Whether products of the task may round their operands to tf32.
+[[nodiscard]] inline bool in_tf32(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 [[nodiscard]] inline std::int64_t width(const TensorView& x) { return x.extent(x.rank() - 1); }
 
 /// Throws Error (unavailable) for a dimension that a rank holds in more than two runs.
@@ -46,7 +49,6 @@ namespace rehearse::cuda {
   return out;
 }
 
-[[nodiscard]] inline bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >= 2; }
 /// Of an update whose scalar 1 it is: vectors (biases, norms) have none.
 [[nodiscard]] inline double decay_of(const OperatorCall& c, const TensorView& weights) {
   return is_matrix(weights) ? c.task->scalars.at(1) : 0.0;
