@@ -1,6 +1,8 @@
 #pragma once
 // Jobs that between them use every schedule and every setting of communication, on two to eight nodes.
 
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/testbed.hpp"
 #include "tests/unit/program/lowered.hpp"
 

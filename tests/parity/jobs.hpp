@@ -2,9 +2,11 @@
 // The strategies that parity is shown for, found from the registries, and the settings that turn each on at a number of
 // ranks.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/model/adapters.hpp"
 #include "core/model/images/layer_list.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/parity/parity.hpp"
 
 namespace rehearse::test {

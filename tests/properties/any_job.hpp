@@ -5,7 +5,10 @@
 #include <fmt/ranges.h>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/property.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/property.hpp"
 #include "tests/unit/plan/support.hpp"
 

@@ -1,5 +1,6 @@
 #include "tests/published/cnn_rows.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/strategy/workload.hpp"
 
 #include <algorithm>

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/report/html/gantt_data.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -8,6 +8,7 @@
 
 #include "core/cluster/host_paths.hpp"
 #include "core/estimate/evaluation.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 

@@ -1,5 +1,7 @@
 // Search through the facade.
 
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/api/support.hpp"
 

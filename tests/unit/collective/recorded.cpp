@@ -1,4 +1,6 @@
 #include "recorded.hpp"
+#include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/source_path.hpp"
 
 #include <fstream>

@@ -15,6 +15,7 @@
 #include "core/play/player/player.hpp"
 #include "core/price/calibration/calibration.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::test {

@@ -10,10 +10,12 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/import/traces/call_words.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
 #include "core/import/traces/trace_report.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/import/trace_files.hpp"

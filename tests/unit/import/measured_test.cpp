@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/base/error.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/import/traces/measured_program.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"

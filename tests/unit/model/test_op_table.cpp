@@ -1,5 +1,6 @@
 #include <set>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/model/op_table.hpp"
 #include "core/strategy/workload.hpp"
 #include "models.hpp"

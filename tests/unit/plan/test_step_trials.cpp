@@ -2,6 +2,7 @@
 #include <map>
 
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/schedule/schedule.hpp"

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "core/base/index.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
 #include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
 #include "core/program/validate/validate.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::test {

@@ -2,8 +2,10 @@
 // A small plan lowered for real, for reports to describe.
 
 #include "core/cluster/make_cluster.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::test {

@@ -1,7 +1,9 @@
 // The picture of a pipeline: 1F1B with two stages and three microbatches, a forward pass 1 s, a backward pass 2 s.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/pictures/gantt.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rehearse;

@@ -2,6 +2,7 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/config/settings/strategy.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

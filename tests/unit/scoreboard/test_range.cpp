@@ -3,6 +3,7 @@
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;

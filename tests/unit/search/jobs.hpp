@@ -1,7 +1,9 @@
 #pragma once
 // Small search problems on shipped machines.
 
+#include "core/config/settings/strategy.hpp"
 #include "core/search/search.hpp"
+#include "core/strategy/workload.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
 
 namespace rehearse::test {

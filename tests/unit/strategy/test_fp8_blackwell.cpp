@@ -5,6 +5,7 @@
 #include "core/base/index.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/lower.hpp"

@@ -4,6 +4,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"

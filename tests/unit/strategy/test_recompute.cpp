@@ -2,6 +2,7 @@
 // again what they say.
 
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/strategy.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/workload.hpp"
