@@ -7,7 +7,7 @@
 //   for (const TaskGraph::Vertex v : graph.vertices()) visit(graph[v], graph.before(v));
 
 #include <cstddef>
-#include <ranges>
+#include <iterator>
 #include <vector>
 
 #include "core/program/task.hpp"
@@ -24,6 +24,28 @@ class TaskGraph {
     Vertex from, to;
   };
 
+  /// A range of them. (Clang 14 does not compile GCC 12's std::views::iota.)
+  struct Vertices {
+    struct Iterator {
+      using iterator_category = std::forward_iterator_tag;
+      using value_type = Vertex;
+      using difference_type = std::ptrdiff_t;
+      using pointer = const Vertex*;
+      using reference = Vertex;
+      Vertex at = 0;
+      Vertex operator*() const { return at; }
+      Iterator& operator++() {
+        ++at;
+        return *this;
+      }
+      Iterator operator++(int) { return {at++}; }
+      bool operator==(const Iterator&) const = default;
+    };
+    Iterator first, last;
+    [[nodiscard]] Iterator begin() const { return first; }
+    [[nodiscard]] Iterator end() const { return last; }
+  };
+
   /// The new vertex.
   Vertex add(Task task);
   /// Throws std::out_of_range where either is no vertex. Edges that are there already are added again.
@@ -32,7 +54,7 @@ class TaskGraph {
 
   [[nodiscard]] std::size_t size() const { return tasks_.size(); }
   /// 0, 1, ..., size() - 1.
-  [[nodiscard]] auto vertices() const { return std::views::iota(Vertex{0}, size()); }
+  [[nodiscard]] Vertices vertices() const { return {{0}, {size()}}; }
   [[nodiscard]] Task& operator[](Vertex v) { return tasks_[v]; }
   [[nodiscard]] const Task& operator[](Vertex v) const { return tasks_[v]; }
   /// In the order in which they were added.

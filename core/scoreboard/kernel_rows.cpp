@@ -90,6 +90,7 @@ class Kernels {
     KernelRow row;
   };
   struct Priced {
+    Priced(KernelModel kernels, bool measured) : model(std::move(kernels)), products_measured(measured) {}
     KernelModel model;
     bool products_measured;
   };

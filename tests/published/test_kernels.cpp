@@ -165,8 +165,8 @@ TEST_CASE("what products lose whose rows start off 16 bytes, against their align
   }
   int ratios = 0;
   for (auto& [name, by_multiple] : sweeps) {
-    const auto per_row = [&](int multiple) {
-      const Mean& m = by_multiple.at(multiple);
+    const auto per_row = [&by = by_multiple](int multiple) {
+      const Mean& m = by.at(multiple);
       return std::pair{m.predicted / m.rows, m.measured / m.rows};
     };
     const auto [aligned, aligned_measured] = per_row(8);

@@ -36,15 +36,15 @@ GraphResult result_of(const MachineSpec::NcclGraph& g, const MachineSpec& machin
 }  // namespace
 
 NodeSearch with_recorded_graphs(NodeSearch found, const MachineSpec& machine) {
-  constexpr int kRing = 0, kTree = 1, kNvls = 3;
+  constexpr int kRingId = 0, kTreeId = 1, kNvlsId = 3;
   for (const MachineSpec::NcclGraph& g : machine.nccl_graphs) {
-    if (g.id == kRing) found.ring = result_of(g, machine);
-    if (g.id == kTree) {
+    if (g.id == kRingId) found.ring = result_of(g, machine);
+    if (g.id == kTreeId) {
       found.tree = result_of(g, machine);
       found.tree_pattern =
           g.pattern == static_cast<int>(TreePattern::chain) ? TreePattern::chain : TreePattern::balanced;
     }
-    if (g.id == kNvls) found.nvls = result_of(g, machine);
+    if (g.id == kNvlsId) found.nvls = result_of(g, machine);
   }
   return found;
 }

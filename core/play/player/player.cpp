@@ -43,8 +43,7 @@ class Player final : public PlayClock::Handler {
  public:
   Player(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
          TraceSink& sink, PlayClock& clock)
-      : p_(program),
-        options_(options),
+      : options_(options),
         clock_(clock),
         cast_(make_cast(program, cluster, cost, options)),
         states_(cast_),
@@ -375,7 +374,6 @@ class Player final : public PlayClock::Handler {
     return out;
   }
 
-  const Program& p_;
   const RunOptions& options_;
   PlayClock& clock_;
   Cast cast_;

@@ -42,7 +42,7 @@ class Hasher {
   template <class... T>
   void add(const std::variant<T...>& v) {
     word(v.index());
-    std::visit([this](const auto& x) { add(x); }, v);
+    std::visit([this](const auto& x) { this->add(x); }, v);
   }
   void add(const ExprId& id) { word(id.index); }
   void add(const AxisSet& axes) { word(axes.bits()); }

@@ -226,7 +226,8 @@ struct Decoder {
       read(*found, member, at + "/" + std::string(name));
     });
     if (known == j.size()) return;
-    for (const auto& [key, value] : j.items()) {
+    for (const auto& item : j.items()) {
+      const std::string& key = item.key();
       bool is_field = key == also;
       fields::each(fields::Of<T>{}, [&](std::string_view name, auto) { is_field |= key == name; });
       if (!is_field) fail(at, "unknown key '" + key + "'");

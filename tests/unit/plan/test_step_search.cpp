@@ -69,7 +69,7 @@ TEST_CASE("bounds leave out nothing that is best", "[search]") {
     INFO(model << " on " << site.machine);
     auto q = std::make_shared<const StepQuestion>(question(model, 96));
     const auto search = make_step_search(
-        q, [site](int n) { return site.cluster(n); }, profiles);
+        q, [site = site](int n) { return site.cluster(n); }, profiles);
     const StepAnswer a = search->best(site.machines);
     REQUIRE(a.choice);
     CHECK(a.choice->step_time.value() / static_cast<double>(a.choice->global_batch) ==
@@ -88,7 +88,7 @@ TEST_CASE("the whole space has little that is faster", "[search]") {
     INFO(model << " on " << site.machine);
     auto q = std::make_shared<const StepQuestion>(question(model, 64));
     const StepAnswer a = make_step_search(
-                             q, [site](int n) { return site.cluster(n); }, profiles)
+                             q, [site = site](int n) { return site.cluster(n); }, profiles)
                              ->best(site.machines, true);
     REQUIRE(a.choice);
     const Cluster cluster = site.cluster(site.machines);
@@ -114,8 +114,8 @@ TEST_CASE("offload is for what does not fit otherwise") {
   const Site site{"pcie8_l40s_2sw", "roce_400g", 1};
   const auto choice_for = [&](const std::string& model) {
     return make_step_search(
-               std::make_shared<const StepQuestion>(question(model, 16)), [site](int n) { return site.cluster(n); },
-               profiles)
+               std::make_shared<const StepQuestion>(question(model, 16)),
+               [site = site](int n) { return site.cluster(n); }, profiles)
         ->best(1)
         .choice;
   };
@@ -151,7 +151,7 @@ TEST_CASE("what fits nowhere is said to") {
   auto q = std::make_shared<const StepQuestion>(question("llama3_405b", 64));
   const Site site{"dgx_a100_40gb", "ib_hdr", 1};
   const StepAnswer a = make_step_search(
-                           q, [site](int n) { return site.cluster(n); }, profiles)
+                           q, [site = site](int n) { return site.cluster(n); }, profiles)
                            ->best(1);
   CHECK(!a.choice);
   CHECK(a.why_not.find("memory") != std::string::npos);

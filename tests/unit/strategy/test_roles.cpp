@@ -187,8 +187,9 @@ TEST_CASE("every registered strategy's Programs say what streams and messages ar
 }
 
 TEST_CASE("collectives along one axis lie on a stream along it") {
-  for (const auto& [name, job] : jobs()) {
-    const Program p = job.lower();
+  for (const auto& each : jobs()) {
+    const std::string& name = each.first;
+    const Program p = each.second.lower();
     for_all_tasks(p, [&](const Body& body, const Task& task) {
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
       const Stream& on = nth(p.streams, task.stream);
