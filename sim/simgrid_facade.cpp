@@ -143,12 +143,25 @@ void restart_clock() {
     throw Error(ErrorKind::unavailable, "this SimGrid runs one simulation in a process, and has run it", "simgrid");
 }
 
-std::unique_ptr<s4u::Engine> make_engine() {
-  if (s4u::Engine::has_instance())
+/// Whether an engine of this program's is alive. SimGrid 4's Engine::has_instance() says no for every engine after a
+/// process's first has ended, and a second one beside it aborts the process.
+bool engine_is_alive = false;
+
+struct EndEngine {
+  void operator()(s4u::Engine* engine) const {
+    delete engine;
+    engine_is_alive = false;
+  }
+};
+using EnginePtr = std::unique_ptr<s4u::Engine, EndEngine>;
+
+EnginePtr make_engine() {
+  if (engine_is_alive)
     throw Error(ErrorKind::unavailable, "SimGrid runs one simulation at a time in a process", "simgrid");
   restart_clock();
   const KeepSignals keep;
-  auto engine = std::make_unique<s4u::Engine>("rehearse");
+  EnginePtr engine(new s4u::Engine("rehearse"));
+  engine_is_alive = true;
   xbt_log_control_set("root.thresh:critical");
   configure_once();
   return engine;
@@ -178,7 +191,7 @@ struct SimGridFacade::Impl {
         flows(heard, network) {}
 
   Listener& listener;
-  std::unique_ptr<s4u::Engine> engine;
+  EnginePtr engine;
   ClusterZone& zone;  // Owned by the engine.
   Model& network;
   FlowPool flows;
