@@ -161,7 +161,7 @@ TEST_CASE("channels that NCCL chose stand in the machine's file") {
                 {"type_intra", "SYS"},
                 {"type_inter", "PIX"},
                 {"orders", {{0, 1, 2, 3}, {3, 2, 1, 0}}}};
-  json nccl = {{"graphs", {graph}}, {"source", "s"}};
+  json nccl = {{"graphs", json::array({graph})}, {"source", "s"}};
   MachineSpec box = machine_from(pcie_box(kPlain, {{"nccl", nccl}}));
   REQUIRE(box.nccl_graphs.size() == 1);
   CHECK(box.nccl_graphs[0].channels == 2);
@@ -169,7 +169,7 @@ TEST_CASE("channels that NCCL chose stand in the machine's file") {
   CHECK(box.nccl_graphs[0].orders[1] == std::vector<int>{3, 2, 1, 0});
   nccl["graphs"].push_back(graph);
   CHECK(refused(kPlain, {{"nccl", nccl}}).what() == std::string("two graphs have id 0"));
-  nccl["graphs"] = {graph};
+  nccl["graphs"] = json::array({graph});
   nccl["graphs"][0]["orders"] = {{0, 4}};
   CHECK(refused(kPlain, {{"nccl", nccl}}).where == "box.json: /nccl/graphs/0/orders");
 }

@@ -8,7 +8,9 @@ using namespace rehearse::test;
 
 namespace {
 
+/// One layer or several: compilers differ in what a list of one json in braces is.
 nlohmann::json list(nlohmann::json layers, nlohmann::json input = {{"channels", 3}, {"height", 32}, {"width", 24}}) {
+  if (layers.is_object()) layers = nlohmann::json::array({layers});
   return {{"schema", "rehearse/network/v1"},
           {"input", input},
           {"classes", 10},
