@@ -16,9 +16,8 @@
 namespace rehearse {
 
 struct CalibrationRequest {
-  /// About how long it may take, more than 0; sets the repetitions, not what is measured. On a device that queues,
-  /// kernels of which there are many at large sizes, it ends when the time is over, and what was not reached has no
-  /// row.
+  /// About how long it may take, more than 0. It sets how often each kernel is repeated. A device that queues also
+  /// stops when the time is over: kernels that it had not reached have no row.
   double budget_s = 60;
   std::vector<Numerics> numerics{Numerics::fp32};
   /// On a device that queues, the one that the transport joins: communication goes over its streams.

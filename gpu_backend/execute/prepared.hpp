@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/base/index.hpp"
+#include "gpu_backend/communicate/counted_exchange.hpp"
 #include "gpu_backend/execute/collective_work.hpp"
-#include "gpu_backend/execute/counted_exchange.hpp"
 #include "gpu_backend/execute/device.hpp"
 #include "gpu_backend/execute/plan.hpp"
 

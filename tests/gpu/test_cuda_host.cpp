@@ -7,7 +7,7 @@
 #include "core/base/index.hpp"
 #include "gpu_backend/communicate/share_gpu.hpp"
 #include "gpu_backend/communicate/split_plan.hpp"
-#include "gpu_backend/execute/cuda_environment.hpp"
+#include "gpu_backend/cuda/cuda_environment.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
 #include "gpu_backend/execute/random.hpp"
 #include "gpu_backend/train/initial.hpp"

@@ -1,4 +1,4 @@
-#include "gpu_backend/execute/counted_exchange.hpp"
+#include "gpu_backend/communicate/counted_exchange.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "gpu_backend/execute/cuda_environment.hpp"
+#include "gpu_backend/cuda/cuda_environment.hpp"
 
 #include <cstdlib>
 
