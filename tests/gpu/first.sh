@@ -3,11 +3,15 @@
 # ranks that share the GPU through NCCL; attention under compute-sanitizer. Usage: first.sh RESULTS    from the root of the sources; environment.sh says what it reads.
 # RESULTS/first.md is written after every step, with the time of each, and the whole output beside it. Exit status 1 where a step failed; 77 without a GPU.
 set -u
+[ $# -eq 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 results=$(realpath -m "$1")
-mkdir -p "$results"
 . tests/gpu/environment.sh
 rehearse=$programs/bin/rehearse
 operators=$programs/tests/gpu/test_gpu_operators
+for program in "$rehearse" "$operators"; do
+  [ -x "$program" ] || { echo "there is no $program: build it, or name the folder of the programs in PROGRAMS" >&2; exit 2; }
+done
+mkdir -p "$results"
 table=$results/first.md
 failed=0
 began=$SECONDS
