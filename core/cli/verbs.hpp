@@ -19,7 +19,6 @@ namespace rehearse::cli {
 [[nodiscard]] Verb calibrate_verb();
 [[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb topology_verb();
-[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();
 [[nodiscard]] Verb export_verb();
 [[nodiscard]] Verb collectives_verb();

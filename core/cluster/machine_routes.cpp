@@ -110,7 +110,7 @@ MachineRoutes::MachineRoutes(const MachineSpec& machine) : gpus_(machine.gpus), 
   Searches found(machine);
   paths_.resize(static_cast<std::size_t>(gpus_) * gpus_);
   std::vector<bool> by_nvlink(paths_.size(), false);
-  for (int a = 0; a < gpus_; ++a)
+  for (int a = 0; a < gpus_; ++a) {
     for (int b = a + 1; b < gpus_; ++b) {
       auto links = gpu_path(machine, found, a, b);
       if (!links) throw unreachable(machine, a, fmt::format("GPU{}", b));
@@ -118,6 +118,7 @@ MachineRoutes::MachineRoutes(const MachineSpec& machine) : gpus_(machine.gpus), 
       paths_[b * gpus_ + a] = store(machine, reversed(*links));
       by_nvlink[a * gpus_ + b] = by_nvlink[b * gpus_ + a] = machine.peer_to_peer && found.nvlink[a][found.gpus[b]];
     }
+  }
 
   nic_of_ = deal_nics(machine, found);
   for (int gpu = 0; gpu < gpus_ && nics_ > 0; ++gpu) {

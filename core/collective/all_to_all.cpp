@@ -174,7 +174,7 @@ class Aggregate {
     }
     const std::size_t first_to = to;
     const long first_used = level.received[places[to]] - left;
-    for (const std::size_t from : places)
+    for (const std::size_t from : places) {
       for (long sending = level.sent[from]; sending > 0;) {
         const long step = std::min(sending, left);
         if (step > 0 && !add(devices_[from], devices_[places[to]], length, step)) return false;
@@ -183,6 +183,7 @@ class Aggregate {
         next();
         if (to == first_to) left = first_used;  // Round again: what was skipped in front.
       }
+    }
     return true;
   }
 

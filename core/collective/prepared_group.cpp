@@ -80,7 +80,7 @@ nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
     all.insert(all.end(), n.devices.begin(), n.devices.end());
   }
   const auto found = nccl::search(c, all);
-  s.search = found;
+  s.search = static_cast<const nccl::SearchResult&>(found);
   s.nodes = found.nodes;
   return s;
 }

@@ -27,7 +27,7 @@ std::vector<std::int64_t> balanced_layers(const std::vector<std::vector<Seconds>
   std::vector<std::vector<double>> best(stages + 1, std::vector<double>(layers + 1, kNever));
   std::vector<std::vector<std::size_t>> from(stages + 1, std::vector<std::size_t>(layers + 1, 0));
   best[0][0] = 0;
-  for (std::size_t s = 1; s <= stages; ++s)
+  for (std::size_t s = 1; s <= stages; ++s) {
     for (std::size_t l = s; l <= layers; ++l) {
       double mine = fixed.at(s - 1).value();
       for (std::size_t k = l; k-- > s - 1;) {
@@ -38,6 +38,7 @@ std::vector<std::int64_t> balanced_layers(const std::vector<std::vector<Seconds>
         }
       }
     }
+  }
   std::vector<std::int64_t> out(stages, 0);
   for (std::size_t s = stages, l = layers; s > 0; --s) {
     out[s - 1] = static_cast<std::int64_t>(l - from[s][l]);
@@ -71,13 +72,14 @@ class BlockTimes {
       std::map<std::string, int>& kinds = ranks_[{replica_of(at, settings_), nth(at.coord, Axis::pp)}];
       kinds.emplace(cost_.cluster().gpu(nth(p_.device_of_rank, r)).id, r);
     }
-    for (const Role& role : p_.roles)
+    for (const Role& role : p_.roles) {
       for (const Entry& e : role.step) {
         const Body& body = nth(p_.bodies, e.body);
         const bool pass = body.phase == Phase::forward || body.phase == Phase::recompute ||
                           body.phase == Phase::input_grad || body.phase == Phase::weight_grad;
         if (pass) calls_[e.layer].emplace(e.body, &e);
       }
+    }
   }
 
   /// All passes of one microbatch through the block at `position`, on `stage` of `replica`.

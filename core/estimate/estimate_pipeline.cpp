@@ -20,7 +20,7 @@ class Round {
         before_(start.events) {
     state_.lanes = start.lanes;
     state_.events.resize(stages.size());
-    arrival_.assign(static_cast<std::size_t>(2 * chunks_ * microbatches_), kNever);
+    arrival_.assign(2 * static_cast<std::size_t>(chunks_) * static_cast<std::size_t>(microbatches_), kNever);
     channel_free_.assign(stages.size() * 2, 0.0);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       orders_.push_back(schedule.order(static_cast<int>(s), shape));
@@ -36,13 +36,14 @@ class Round {
       for (std::size_t s = 0; s < stages_.size(); ++s) advance(s);
       if (left_ == before) throw std::logic_error("the schedule waits for itself");
     }
-    for (std::size_t s = 0; s < stages_.size(); ++s)
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
       for (int i = 0; i < stages_[s].deferred.microbatches; ++i) {
         StageLane& lane = state_.lanes[s];
         lane.wait_for(lane.held, lane.held - lane.free, TimeCategory::exposed_pp);
         lane.prune();
         lane.compute(stages_[s].deferred.each, stages_[s].deferred.each.seconds);
       }
+    }
     return std::move(state_);
   }
 
@@ -105,7 +106,7 @@ class Round {
     StageLane& lane = state_.lanes[s];
     lane.prune();
     double done = 0;
-    if (last_[s][i])
+    if (last_[s][i]) {
       for (const SideCall& call : pass.calls) {
         lane.compute(own, call.offset - done);
         done = call.offset;
@@ -114,6 +115,7 @@ class Round {
         lane.add({begin, lane.dp_free, call.transfer.load, call.category});
         if (call.event >= 0) state_.events[s][call.event] = lane.dp_free;
       }
+    }
     lane.compute(own, own.seconds - done);
     if (pass.prepare.seconds > 0) lane.compute(pass.prepare, pass.prepare.seconds);
   }

@@ -193,14 +193,16 @@ std::vector<Stage> price_stages(const Program& program, const StrategySettings& 
     out[s].order = schedule.order(static_cast<int>(s), shape);
     StageReader(program, prices, parts, out[s], std::min(settings.deferred_head_gradients, program.microbatches)).run();
   }
-  for (const Stage& from : out)
-    for (const auto& [chunk, passes] : from.chunks)
+  for (const Stage& from : out) {
+    for (const auto& [chunk, passes] : from.chunks) {
       for (const int direction : {0, 1}) {
         const StagePass& pass = nth(passes, direction);
         if (pass.peer < 0) continue;
         const int next = direction == 0 ? chunk + 1 : chunk - 1;
         nth(nth(out, pass.peer).chunks.at(next), direction).incoming_seconds = pass.message.seconds;
       }
+    }
+  }
   return out;
 }
 

@@ -87,7 +87,7 @@ class Tail {
 
   TailResult result() const {
     TailResult out{kernels_, std::max(lane_.free, lane_.held)};
-    for (std::size_t s = 0; s < stream_free_.size(); ++s) out.end = std::max(out.end, stream_free_[s]);
+    for (const double at : stream_free_) out.end = std::max(out.end, at);
     out.end = std::max(out.end, lane_.dp_free);
     return out;
   }

@@ -68,13 +68,14 @@ Exported write_simgrid(const ExportInput& in) {
         "value=\"{:.17g}\"/>\n    </link>\n",
         nth(names, l), link.rate.value(), link.latency.value());
   }
-  for (DeviceId a = 0; a < c.device_count(); ++a)
+  for (DeviceId a = 0; a < c.device_count(); ++a) {
     for (DeviceId b = 0; b < c.device_count(); ++b) {
       if (a == b) continue;
       text += fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", a, b);
       for (const LinkId l : c.route(a, b).links) text += fmt::format("<link_ctn id=\"{}\"/>", nth(names, l));
       text += "</route>\n";
     }
+  }
   text += "  </zone>\n</platform>\n";
   Exported out;
   out.files.push_back({"platform.xml", std::move(text), false, false});

@@ -36,7 +36,7 @@ void repeat_trays(MachineSpec& machine, int trays) {
   for (Kind kind : {Kind::gpu, Kind::nvswitch, Kind::pcie_switch, Kind::cpu, Kind::nic}) {
     int per_tray = 0;
     for (const auto& v : tray_vertices) per_tray += v.kind == kind;
-    for (int tray = 0; tray < trays; ++tray)
+    for (int tray = 0; tray < trays; ++tray) {
       for (std::size_t v = 0; v < tray_vertices.size(); ++v) {
         if (tray_vertices[v].kind != kind) continue;
         int& at = nth(place, tray)[v];
@@ -50,8 +50,9 @@ void repeat_trays(MachineSpec& machine, int trays) {
         copy.index += tray * per_tray;
         machine.vertices.push_back(std::move(copy));
       }
+    }
   }
-  for (int tray = 0; tray < trays; ++tray)
+  for (int tray = 0; tray < trays; ++tray) {
     for (auto link : tray_links) {
       bool between_switches =
           nth(tray_vertices, link.a).kind == Kind::nvswitch && nth(tray_vertices, link.b).kind == Kind::nvswitch;
@@ -60,6 +61,7 @@ void repeat_trays(MachineSpec& machine, int trays) {
       link.b = nth(nth(place, tray), link.b);
       machine.links.push_back(link);
     }
+  }
   machine.gpus *= trays;
   machine.nics *= trays;
   machine.sockets *= trays;

@@ -208,13 +208,14 @@ std::vector<ReplayRow> replay_rows(const Lesson& lesson, const LessonReportAnswe
 ReplayErrors replay_errors(const std::vector<ReplayRow>& rows) {
   ReplayErrors out;
   std::vector<double> errors;
-  for (const ReplayRow& r : rows)
+  for (const ReplayRow& r : rows) {
     if (!r.predicted)
       ++out.skipped_rows;
     else if (r.counts())
       errors.push_back(r.error());
     else
       ++out.uncounted_rows;
+  }
   out.counted = statistics(std::move(errors));
   return out;
 }

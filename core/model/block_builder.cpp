@@ -50,7 +50,7 @@ int BlockBuilder::like(const std::string& name, int x) {
   return tensor({.name = name, .shape = block_.tensors[x].shape});
 }
 
-int BlockBuilder::input(Shape trailing) {
+int BlockBuilder::input(const Shape& trailing) {
   return block_.input = tensor({.name = "input", .shape = activation(trailing)});
 }
 

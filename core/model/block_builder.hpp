@@ -55,7 +55,7 @@ class BlockBuilder {
   void within(std::string prefix) { prefix_ = std::move(prefix); }
 
   /// Activations [batch, sequence, trailing...] that come from the block before.
-  int input(Shape trailing);
+  int input(const Shape& trailing);
   /// Token ids or labels [batch, sequence].
   int integers(std::string name, SampleField field = SampleField::other);
 

@@ -48,7 +48,7 @@ std::vector<int> Network::order() const {
       if (b == 0 || !blocks[b - 1].is_layer()) out.insert(out.end(), pattern.begin(), pattern.end());
     } else if (!turns(b))
       out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
-    else
+    else {
       for (bool any = true; any;) {  // The first kind of layer brings the others' turns with it.
         any = false;
         for (std::size_t l = b; l < blocks.size(); ++l)
@@ -57,6 +57,7 @@ std::vector<int> Network::order() const {
             any = --left[l] > 0 || any;
           }
       }
+    }
   }
   return out;
 }

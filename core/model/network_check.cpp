@@ -319,7 +319,7 @@ const ParamSpec* find_param(const Network& network, const std::string& full_name
 }
 
 void check_ties(const Network& network) {
-  for (const auto& block : network.blocks)
+  for (const auto& block : network.blocks) {
     for (const auto& p : block.params) {
       if (p.tied_to.empty()) continue;
       const auto* owner = find_param(network, p.tied_to);
@@ -327,11 +327,12 @@ void check_ties(const Network& network) {
         fail(network, block.name,
              fmt::format("{} is tied to {}, which is no parameter of its shape", p.name, p.tied_to));
     }
+  }
 }
 
 /// Only what one instance makes and no boundary hands on can be read further down.
 void check_skips(const Network& network) {
-  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+  for (std::size_t b = 0; b < network.blocks.size(); ++b) {
     for (const TensorSpec& t : network.blocks[b].tensors) {
       if (t.from.empty()) continue;
       const auto [block, tensor] = find_skip(network, t.from);
@@ -351,6 +352,7 @@ void check_skips(const Network& network) {
       if (!equal(nth(owner.tensors, tensor).shape, t.shape))
         fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
     }
+  }
 }
 
 bool judges(const BlockSpec& block) {

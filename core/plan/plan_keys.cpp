@@ -32,7 +32,7 @@ struct Inner<std::optional<T>> {
 };
 
 template <class Q>
-constexpr bool is_quantity =
+constexpr bool kIsQuantity =
     std::is_same_v<Q, Seconds> || std::is_same_v<Q, Bytes> || std::is_same_v<Q, BytesPerSecond> ||
     std::is_same_v<Q, Watts> || std::is_same_v<Q, Dollars>;
 
@@ -91,7 +91,7 @@ std::string default_text(const V& value) {
     return value.empty() ? "" : "\"" + value + "\"";
   else if constexpr (std::is_enum_v<V>)
     return "\"" + names_of<V>()[static_cast<std::size_t>(value)] + "\"";
-  else if constexpr (is_quantity<V>) {
+  else if constexpr (kIsQuantity<V>) {
     std::string text = to_string(value);
     std::erase(text, ' ');
     return "\"" + text + "\"";

@@ -27,7 +27,7 @@ ReliabilityProfile read_profile(const std::string& file) {
   out.name = reader.string("name");
   ObjectReader mtbf = reader.object("mtbf");
   sources.cite(mtbf);
-  for (int p = 0; p < kParts; ++p)
+  for (int p = 0; p < kParts; ++p) {
     if (const std::string& key = nth(part_names(), p); mtbf.has(key)) {
       const auto time = mtbf.quantity<Seconds>(key);
       if (time <= Seconds{0}) mtbf.fail(key, "a mean time between failures is longer than nothing");
@@ -35,6 +35,7 @@ ReliabilityProfile read_profile(const std::string& file) {
     } else {
       mtbf.expect(key);
     }
+  }
   mtbf.finish();
   reader.finish();
   out.sources = sources.finish();

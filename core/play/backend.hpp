@@ -1,6 +1,12 @@
 #pragma once
-// The other end of the seam: something that runs a Program and reports a Trace. Back ends register by name
-// ("analytic" in core, "simgrid" in sim, the executors in gpu_backend) and are chosen at run time.
+// The other end of the seam: a clock that plays a Program on a model of a cluster, and reports a Trace. Clocks register
+// by name ("analytic" here, "simgrid" in sim) and are chosen at run time.
+//
+// Executing a Program on devices (gpu_backend/execute/executor.hpp) is no Backend, and shares just two things with one:
+// it takes the same Program, made by the same lower(), and it reports the same spans (core/trace/trace.hpp), so that
+// every report draws and compares both. What a Backend is given beside these, an execution has not: it needs no model
+// of a cluster and no prices, it runs in one process a rank, and it keeps its state (parameters, moments) from one step
+// to the next.
 
 #include <functional>
 #include <memory>

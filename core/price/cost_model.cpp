@@ -100,7 +100,7 @@ struct CostModel::Impl {
   std::optional<MeasuredKernels> measured;
   Seconds message_wait;
 
-  Impl(const Cluster& c, const Profiles& profiles, Options o)
+  Impl(const Cluster& c, const Profiles& profiles, const Options& o)
       : cluster(&c), host_paths(c), options(o), collectives(c, with_skew(o.collectives, profiles, o.cuda_graphs)) {
     for (const Cluster::Part& part : c.parts()) {
       const auto at = profiles.find(part.gpu->id);
@@ -163,13 +163,14 @@ Seconds CostModel::Impl::copy_of_whole(Bytes read, Bytes written, DeviceId d) co
 
 PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c,
                                     int rank, const ExprContext& at) const {
-  if (options.task_times)
+  if (options.task_times) {
     if (const auto known = options.task_times->find(task.name); known != options.task_times->end()) {
       PricedTask out;
       out.time = known->second.time;
       out.category = known->second.category;
       return out;
     }
+  }
   if (p.role_of(task.stream) == StreamRole::host) {
     const TaskTraffic t = traffic_of(p, task, body, at);
     PricedTask out;
@@ -199,7 +200,7 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
   return out;
 }
 
-CostModel::CostModel(const Cluster& cluster, const Profiles& profiles, Options options)
+CostModel::CostModel(const Cluster& cluster, const Profiles& profiles, const Options& options)
     : impl_(std::make_unique<Impl>(cluster, profiles, options)) {}
 CostModel::~CostModel() = default;
 CostModel::CostModel(CostModel&&) noexcept = default;
@@ -393,13 +394,14 @@ bool updates_on_host(const Program& program) {
 /// What a calibrated device measured, and the operators that it did not.
 std::vector<EvidenceItem> measured_evidence(const Program& program, const DeviceProfile& profile, int ranks) {
   std::set<std::string, std::less<>> missing;
-  for (const Body& body : program.bodies)
+  for (const Body& body : program.bodies) {
     for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       const auto* setting = c != nullptr ? profile.find(ranks, c->arithmetic) : nullptr;
       if (c != nullptr && (setting == nullptr || !setting->operators.contains(measured_name(*c))))
         missing.insert(measured_name(*c));
     }
+  }
   const Source source =
       profile.sources.empty() ? Source{"", profile.origin, Evidence::measured_here} : profile.sources.front();
   std::vector<EvidenceItem> out{{"operators and collectives", source.evidence, source.text, {}}};
@@ -418,13 +420,14 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
   auto used = calibration_groups(program);
   if (updates_on_host(program)) used.insert(kHostUpdate);
   std::vector<EvidenceItem> out;
-  for (const auto& [id, model] : impl_->kernels)
+  for (const auto& [id, model] : impl_->kernels) {
     for (EvidenceItem item : model.evidence()) {
       const auto flash = item.what.find("attention_");
       if (used.count(flash == std::string::npos ? item.what : item.what.substr(0, flash) + "attention_") == 0) continue;
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
+  }
   if (!communicates(program)) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const CollectiveConstants* m = part.gpu->collectives.get();

@@ -88,7 +88,7 @@ class CostModel {
   /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when
   /// one is missing.
   using Profiles = std::map<std::string, CalibrationProfile>;
-  CostModel(const Cluster& cluster, const Profiles& profiles, Options options);
+  CostModel(const Cluster& cluster, const Profiles& profiles, const Options& options);
   ~CostModel();
   CostModel(CostModel&&) noexcept;
 

@@ -106,8 +106,8 @@ class DualPipe final : public Schedule {
   /// F&B counts as tF + tB + tW, the two after each other: what interleaving gains comes from the work, not from the
   /// order.
   double bubble_ratio(const PipelineShape& shape, const PassTimes& t) const override {
-    return (shape.stages / 2 - 1) * (t.forward + 2 * t.backward_input - t.backward_weight) /
-           (shape.microbatches * t.all());
+    const int steps = shape.stages / 2 - 1;
+    return steps * (t.forward + 2 * t.backward_input - t.backward_weight) / (shape.microbatches * t.all());
   }
   bool states_bubble(const PassTimes& t) const override {
     return t.forward == t.backward_input && t.backward_weight <= t.forward;

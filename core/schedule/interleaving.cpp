@@ -38,7 +38,7 @@ int Interleaving::warmup(int stage, const PipelineShape& shape) const {
 std::vector<Slot> Interleaving::order(int stage, const PipelineShape& shape) const {
   const int total = passes_of(shape), ahead = warmup(stage, shape);
   std::vector<Slot> out;
-  out.reserve(static_cast<std::size_t>(2 * total));
+  out.reserve(2 * static_cast<std::size_t>(total));
   for (int i = 0; i < ahead; ++i) out.push_back(slot(Pass::forward, i, stage, shape));
   for (int i = 0; i < total; ++i) {
     const bool both = ahead + i < total;

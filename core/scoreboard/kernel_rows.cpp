@@ -255,7 +255,7 @@ class Collectives {
 
 using ErrorsByName = std::map<std::string, std::array<std::vector<double>, 2>>;
 
-void append_groups(ErrorsByName errors, std::vector<KernelGroup>& out) {
+void append_groups(ErrorsByName&& errors, std::vector<KernelGroup>& out) {
   for (auto& [name, e] : errors) out.push_back({name, statistics(std::move(e[0])), statistics(std::move(e[1]))});
 }
 

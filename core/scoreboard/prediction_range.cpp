@@ -134,13 +134,14 @@ std::string PredictionRanges::to_json() const {
                     "Measured over predicted step time, 10th and 90th percentile, by model kind, GPU generation and "
                     "strategy; an empty text is any. Written by rehearse validate --measurements ... --write-ranges."},
                    {"groups", ordered_json::array()}};
-  for (const Group& g : groups_)
+  for (const Group& g : groups_) {
     out["groups"].push_back({{"model", g.kind.model},
                              {"generation", g.kind.generation},
                              {"strategy", g.kind.strategy},
                              {"rows", g.rows},
                              {"p10", g.p10},
                              {"p90", g.p90}});
+  }
   return out.dump(1) + "\n";
 }
 

@@ -22,7 +22,7 @@ inline void parallel_for(int jobs, std::size_t count, const std::function<bool()
   std::size_t failed_turn = count;
   std::exception_ptr failure;
   const auto work = [&](bool first) {
-    for (std::size_t i; !failed && !(stop && stop()) && (i = next++) < count;) {
+    for (std::size_t i = 0; !failed && !(stop && stop()) && (i = next++) < count;) {
       try {
         do_turn(i);
       } catch (...) {

@@ -127,7 +127,7 @@ class Searching {
 
   void bound_plans() {
     std::vector<char> known(plans_.size());
-    for (std::uint32_t i = 0; i < plans_.size(); ++i) known[i] = answers_[i].known;
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) known[i] = answers_[i].known ? 1 : 0;
     bounds_.work_out(known, teller());
     Bytes capacity{std::numeric_limits<double>::max()};
     for (const Cluster::Part& part : problem_.cluster.parts()) capacity = std::min(capacity, part.gpu->memory);
@@ -375,7 +375,7 @@ class Searching {
     parallel_for(options_.jobs, batch.size(), options_.ended(), [&](std::size_t k) {
       tried[k] = settings_of(batch[k]);
       quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
-      lowered[k] = !made[k];
+      lowered[k] = made[k] ? 0 : 1;
       if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
     });
     std::vector<Evaluation> out;

@@ -59,8 +59,8 @@ std::vector<DeclaredSettings> declared_choices(const DeclaredSettings& own, cons
 
 }  // namespace
 
-Space::Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed)
-    : workload_(workload), own_(own), fixed_(fixed), schedule_names_(schedules().names()) {
+Space::Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed)
+    : workload_(workload), own_(std::move(own)), fixed_(std::move(fixed)), schedule_names_(schedules().names()) {
   own_.layers_per_stage.clear();
   own_.batch_per_replica.clear();
   if (!fixed_.contains("data_parallel")) own_.data_parallel = DataParallelism::replicas;
@@ -78,13 +78,13 @@ std::vector<Space::Mesh> Space::meshes(int devices) const {
   const Routing* routing = net.routing();
   std::vector<Mesh> out;
   const auto only = [](bool may, std::vector<int> sizes) { return may ? std::move(sizes) : std::vector<int>{1}; };
-  for (const int tp : only(net.sequences, divisors(devices)))
-    for (const int cp : only(net.sequences, divisors(devices / tp)))
-      for (const int tile_h : only(!net.sequences, divisors(devices / tp / cp)))
-        for (const int tile_w : only(!net.sequences, divisors(devices / tp / cp / tile_h)))
+  for (const int tp : only(net.sequences, divisors(devices))) {
+    for (const int cp : only(net.sequences, divisors(devices / tp))) {
+      for (const int tile_h : only(!net.sequences, divisors(devices / tp / cp))) {
+        for (const int tile_w : only(!net.sequences, divisors(devices / tp / cp / tile_h))) {
           for (const int pp : divisors(devices / tp / cp / tile_h / tile_w)) {
             const int dp = devices / (tp * cp * pp * tile_h * tile_w);
-            for (const int ep : routing == nullptr ? std::vector<int>{1} : divisors(routing->experts))
+            for (const int ep : routing == nullptr ? std::vector<int>{1} : divisors(routing->experts)) {
               for (const int etp : routing == nullptr || tp == 1 ? std::vector<int>{1} : std::vector<int>{1, tp}) {
                 if (dp * cp * tp % (ep * etp) != 0) continue;
                 const bool wanted = admits("dp", dp, own_.dp) && admits("tp", tp, own_.tp) &&
@@ -94,7 +94,12 @@ std::vector<Space::Mesh> Space::meshes(int devices) const {
                 if (wanted && workload_.training.global_batch % dp == 0 && pp <= net.layers())
                   out.push_back({dp, tp, pp, cp, ep, etp, tile_h, tile_w});
               }
+            }
           }
+        }
+      }
+    }
+  }
   std::stable_sort(out.begin(), out.end(), [](const Mesh& a, const Mesh& b) { return width(a) < width(b); });
   return out;
 }
@@ -113,7 +118,7 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
   std::vector<Pipeline> out;
   const std::int64_t per_replica = workload_.training.global_batch / mesh.dp;
   const std::string alone = fixed("schedule") ? own_.schedule : "1f1b";
-  for (std::uint8_t s = 0; s < schedule_names_.size(); ++s) {
+  for (std::size_t s = 0; s < schedule_names_.size(); ++s) {
     const std::string& name = schedule_names_[s];
     if (fixed("schedule") ? name != own_.schedule : mesh.pp == 1 && name != alone) continue;
     // Without experts a pair has nothing to hide.
@@ -127,7 +132,7 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
         if (!admits("microbatch", b, own_.microbatch)) continue;
         try {
           schedules().entries()[s].value->check({mesh.pp, v, static_cast<int>(per_replica / b)});
-          out.push_back({s, uneven, v, b});
+          out.push_back({static_cast<std::uint8_t>(s), uneven, v, b});
         } catch (const Error&) {  // A shape that this schedule cannot run.
         }
       }
@@ -143,7 +148,7 @@ std::vector<Space::Sharding> Space::shardings(const Mesh& mesh) const {
     if (admits("zero_stage", zero, own_.zero_stage) && admits("fsdp.enabled", fsdp, wants_fsdp) &&
         admits("dp_shard", shard, own_.dp_shard) && admits("dp_replicate", mesh.dp / shard, own_.dp_replicate) &&
         admits("overlap.param_gather", late, own_.overlap.param_gather))
-      out.push_back({static_cast<std::int8_t>(zero), late, fsdp, shard});
+      out.push_back({static_cast<std::uint8_t>(zero), late, fsdp, shard});
   };
   add(0, own_.overlap.param_gather && fixed("overlap.param_gather"), false, 1);
   if (mesh.dp * mesh.cp * mesh.tile_h * mesh.tile_w == 1) return out;
@@ -211,7 +216,7 @@ void Space::add_mesh(std::uint32_t index) {
       static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() * offload.size() *
                           context.size() * sequence_parallel(mesh).size() * declared_.size()) *
       orders;
-  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared)
+  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared) {
     for (const bool sequence : sequence_parallel(mesh)) {
       plan.sequence_parallel = sequence;
       for (const std::uint8_t exchange : context) {
@@ -219,11 +224,12 @@ void Space::add_mesh(std::uint32_t index) {
         add_plans(plan, lists, recompute, offload);
       }
     }
+  }
 }
 
 void Space::add_plans(Plan plan, const Lists& lists, const std::vector<std::uint8_t>& recompute,
                       const std::vector<std::uint8_t>& offload) {
-  for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding)
+  for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding) {
     for (const std::uint8_t moved : offload) {
       plan.offload = moved;
       int checked = -1;
@@ -241,6 +247,7 @@ void Space::add_plans(Plan plan, const Lists& lists, const std::vector<std::uint
         }
       }
     }
+  }
 }
 
 StrategySettings Space::settings(const Plan& plan) const {

@@ -41,7 +41,7 @@ class Space {
   /// Lists all legal plans on `devices` devices. `own` gives what is not searched; of its searched keys those in
   /// `fixed` ("tp", "zero_stage") are kept too. Throws Error (usage) where none is left, with the last refusal.
   /// `workload` must outlive it.
-  Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed);
+  Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed);
 
   /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x
   /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x declared keys x orders of
@@ -73,7 +73,7 @@ class Space {
     std::int32_t microbatch;
   };
   struct Sharding {
-    std::int8_t zero;
+    std::uint8_t zero;
     bool gather_late, fsdp;
     std::int32_t dp_shard;
   };

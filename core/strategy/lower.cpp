@@ -107,16 +107,20 @@ class Lowering {
   /// Where both lie on one stage, a tied parameter is stored once, with the block that owns its name.
   void share_tied() {
     const Network& net = workload_.network;
-    for (std::size_t b = 0; b < net.blocks.size(); ++b)
-      for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
-        for (std::size_t o = 0; o < net.blocks.size(); ++o)
-          for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
+    for (std::size_t b = 0; b < net.blocks.size(); ++b) {
+      for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p) {
+        for (std::size_t o = 0; o < net.blocks.size(); ++o) {
+          for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q) {
             if ((b == o || lies_with(tensors_[b].position, tensors_[o].position)) &&
                 net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
             }
+          }
+        }
+      }
+    }
   }
 
   /// Whether every stage that holds the block at `position` holds that at `other` too.
@@ -142,13 +146,14 @@ class Lowering {
                                   : net.uneven()                      ? cut_by_work(net, count)
                                                                       : std::vector<int>{};
     const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : nth(cuts, c); };
-    for (int copy = 0; copy < schedule_.copies(); ++copy)
+    for (int copy = 0; copy < schedule_.copies(); ++copy) {
       for (int c = 0; c < count; ++c) {
         ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
         if (c == 0) chunk.first_layer = 0;
         if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
         program_.chunks.push_back(chunk);
       }
+    }
   }
 
   /// What goes from stage to stage at each boundary behind which another chunk begins.
@@ -231,13 +236,14 @@ class Lowering {
     body_at_ = block_at_;
     if (settings_.recompute != Recompute::full) return;
     if (schedule_.splits_backward() &&
-        (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block))
+        (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block)) {
       throw Error(
           ErrorKind::usage,
           fmt::format(
               "schedule '{}' runs weight gradients later, for which layers that recompute unlike have no lowering",
               settings_.schedule),
           "strategy.recompute_layers", "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
+    }
     RecomputeGroups made =
         make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
     body_at_ = std::move(made.body_at);

@@ -36,13 +36,14 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
         fmt::format("{} keeps copies of weights and their scales on every rank, which data_parallel '{}' does not",
                     name_of(w.training.precision), name_of(s.data_parallel)),
         "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
-  if (w.training.fp8.attention && s.cp > 1 && (s.context == ContextExchange::allgather || w.kernels.samples_first))
+  if (w.training.fp8.attention && s.cp > 1 && (s.context == ContextExchange::allgather || w.kernels.samples_first)) {
     throw Error(
         ErrorKind::usage,
         fmt::format("attention in fp8 over cp({}) ranks travels by ring or ulysses, as Megatron-LM has it", s.cp),
         "training.fp8.attention",
         "set strategy.context to ring or ulysses and kernels.samples_first to false, or training.fp8.attention to "
         "false");
+  }
   if (w.training.fp8.attention && w.kernels.attention != AttentionKernel::flash)
     throw Error(ErrorKind::usage, "attention in fp8 is one kernel", "training.fp8.attention",
                 "set kernels.attention to flash, or training.fp8.attention to false");
@@ -127,13 +128,14 @@ void check_launch_blocking(const Workload& w, const StrategySettings& s) {
 /// A recurrence goes from token to token: what a rank begins with is what the rank before ends with.
 void check_recurrence(const Workload& w, const StrategySettings& s) {
   if (s.cp < 2) return;
-  for (const BlockSpec& block : w.network.blocks)
+  for (const BlockSpec& block : w.network.blocks) {
     for (const OpSpec& op : block.ops)
       if (op.kind == OpKind::state_space)
         throw Error(
             ErrorKind::usage,
             fmt::format("the state space layers of {} have no lowering over cp({}) ranks", w.network.name, s.cp),
             "strategy.cp", "set strategy.cp to 1; sequences can be split by sequence_parallel with tp");
+  }
 }
 
 /// A mean over ranks may be taken again after more was added to it on each of them; a sum may not: of parts of a
@@ -148,13 +150,14 @@ void check_repeated_sums(const Workload& w, const StrategySettings& s) {
     summed = fmt::format("tile_h({}) * tile_w({})", s.tile_h, s.tile_w);
   else if (w.network.routing() != nullptr && s.tp != s.ep * s.etp)
     summed = "experts";
-  if (!summed.empty())
+  if (!summed.empty()) {
     throw Error(ErrorKind::usage,
                 fmt::format("grad_sync 'every' reduces accumulated gradients again after each microbatch: those of {} "
                             "are sums, not means, and would count several times",
                             summed),
                 "strategy.grad_sync",
                 "set strategy.grad_sync to last, or strategy.zero_stage to 2, which reduces each microbatch's apart");
+  }
 }
 
 /// Settings of a network that there is not.

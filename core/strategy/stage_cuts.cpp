@@ -31,13 +31,14 @@ std::vector<int> cut_by_work(const Network& network, int chunks) {
   std::vector<std::vector<double>> heaviest(k + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<std::size_t>> from(k + 1, std::vector<std::size_t>(n + 1, 0));
   heaviest[0][0] = 0;
-  for (std::size_t c = 1; c <= k; ++c)
+  for (std::size_t c = 1; c <= k; ++c) {
     for (std::size_t i = c; i <= n; ++i)
       for (std::size_t j = c - 1; j < i; ++j)
         if (const double w = std::max(heaviest[c - 1][j], sum[i] - sum[j]); w < heaviest[c][i]) {
           heaviest[c][i] = w;
           from[c][i] = j;
         }
+  }
   std::vector<int> cuts(k + 1, static_cast<int>(n));
   for (std::size_t c = k, i = n; c > 0; --c) {
     i = from[c][i];

@@ -109,7 +109,7 @@ class Calibration {
     const OtherMemory other;
     const std::vector<std::size_t> order = spread_order(team.device().queues() ? cases.size() : 0);
     const double begin = team.device().now();
-    for (int pass = 0; pass < kCalibratePasses; ++pass)
+    for (int pass = 0; pass < kCalibratePasses; ++pass) {
       for (std::size_t first = 0; first < cases.size(); first += together) {
         tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kCalibratePasses,
              team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
@@ -121,6 +121,7 @@ class Calibration {
           repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
         }
       }
+    }
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
       if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,7 +57,7 @@ class Call {
     if (send) call.send = send->data();
     communicator.start(std::move(call), [this, send, receive, done](std::exception_ptr failed) {
       device_.copy(out_->data(), receive->data(), received_);
-      done(failed);
+      done(std::move(failed));
     });
   }
 
@@ -176,7 +177,8 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, int
       return (team.device().now() - begin) / 2;
     };
     team.meet();
-    const double players = 2.0 * (team.ranks() / 2),
+    const int pairs = team.ranks() / 2;
+    const double players = 2.0 * pairs,
                  mean = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) *
                         team.ranks() / players;
     out.rows.emplace_back(Bytes{static_cast<double>(bytes)}, Seconds{mean});

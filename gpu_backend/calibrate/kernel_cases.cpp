@@ -177,14 +177,16 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
 
 std::vector<KernelCase> kernel_cases(const ComputeDevice& device, const ProbeGrid& grid) {
   std::vector<KernelCase> out;
-  for (const char* variant : {"linear", "linear_input_grad", "linear_weight_grad"})
-    for (const std::int64_t m : grid.m)
+  for (const char* variant : {"linear", "linear_input_grad", "linear_weight_grad"}) {
+    for (const std::int64_t m : grid.m) {
       for (const std::int64_t n : grid.n)
         for (const std::int64_t k : grid.k)
           if (device.find(std::string("matmul.") + variant) != nullptr) {
             out.push_back(product_case(device, variant, m, n, k));
             if (variant == std::string_view("linear")) out.push_back(product_case(device, variant, m, n, k, true));
           }
+    }
+  }
   add_probe_cases(device, grid, out);
   return out;
 }

@@ -116,9 +116,9 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
     if (grid.mixed) v.training.precision = Precision::bf16_mixed;
     return v;
   };
-  for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused})
-    for (const std::int64_t length : grid.lengths)
-      for (const std::int64_t head_dim : grid.head_dims)
+  for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused}) {
+    for (const std::int64_t length : grid.lengths) {
+      for (const std::int64_t head_dim : grid.head_dims) {
         for (const std::int64_t heads : grid.heads) {
           // Dropout costs as much as a product on a processor, and keeps attention off a GPU's tensor cores. Unfused,
           // it is an operator of its own.
@@ -128,12 +128,15 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
             out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false, 0});
           }
         }
+      }
+    }
+  }
   // Rows and widths. What fills gaps is measured at the corners: an operator at one size says nothing of what a row
   // takes, and what a number in it.
   int kind = 0;
   for (const Variant& v : variants()) {
     ++kind;
-    for (std::size_t t = 0; t < grid.tokens.size(); ++t)
+    for (std::size_t t = 0; t < grid.tokens.size(); ++t) {
       for (std::size_t i = 0; i < grid.widths.size(); ++i) {
         const bool corner = (t == 0 || t + 1 == grid.tokens.size()) && (i == 0 || i + 1 == grid.widths.size());
         if (v.fills_gaps && !corner) continue;
@@ -141,6 +144,7 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
         out.push_back({lowered(adapted(v), {grid.tokens[t] / 64, 64, w.width, w.width / 32, w.vocabulary}), false,
                        v.fills_gaps, kind});
       }
+    }
   }
   return out;
 }

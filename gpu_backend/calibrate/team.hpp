@@ -4,6 +4,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "gpu_backend/communicate/communicator.hpp"
 
@@ -38,9 +39,9 @@ class Team {
     device_.wait(device_.submit(kStream, {}, {.run = {}, .start = [this, there, call](Done done) {
                                                 CollectiveCall placed = call;
                                                 placed.receive = there->data();
-                                                communicator_->start(
-                                                    std::move(placed),
-                                                    [there, done = std::move(done)](std::exception_ptr e) { done(e); });
+                                                communicator_->start(std::move(placed),
+                                                                     [there, done = std::move(done)](
+                                                                         std::exception_ptr e) { done(std::move(e)); });
                                               }}));
     device_.read(*there, 0, host);
   }

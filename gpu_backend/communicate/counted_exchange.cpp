@@ -48,14 +48,16 @@ void CountedExchange::check(const std::vector<std::int64_t>& rows, bool sends) c
   std::int64_t sum = 0;
   for (const std::int64_t n : rows) {
     sum += n;
-    for (const Part& p : parts_)
-      if (n < 0 || sum > (sends ? p.sent_room : p.received_room))
+    for (const Part& p : parts_) {
+      if (n < 0 || sum > (sends ? p.sent_room : p.received_room)) {
         throw Error(ErrorKind::check_failed,
                     fmt::format("rank {} {} {} rows, with room for {}", rank_, sends ? "sends" : "receives", sum,
                                 sends ? p.sent_room : p.received_room),
                     name_,
                     "counts that ranks exchanged disagree with the plan's bounds: a mistake of the plan or of its "
                     "routing, not of the scenario; '--device cpu --numerics fp64' says whether it is the device's");
+      }
+    }
   }
 }
 
@@ -108,7 +110,7 @@ void CountedExchange::start(ComputeDevice& device, const std::vector<std::byte*>
   }
   call.send = buffers.send->data();
   call.receive = buffers.receive->data();
-  communicator_->start(std::move(call), [unpack, buffers, done = std::move(done)](std::exception_ptr failed) {
+  communicator_->start(std::move(call), [unpack, buffers, done = std::move(done)](const std::exception_ptr& failed) {
     if (failed == nullptr) unpack(buffers.receive->data());
     done(failed);
   });

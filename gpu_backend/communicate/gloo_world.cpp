@@ -256,8 +256,8 @@ class GlooTransport final : public Transport {
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "control";
     std::promise<void> ended;
-    control_->start(call,
-                    [&ended](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
+    control_->start(
+        call, [&ended](const std::exception_ptr& failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
     ended.get_future().get();
   }
   void fail(const std::string& cause) noexcept override { world_.client.fail(cause); }

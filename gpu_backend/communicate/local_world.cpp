@@ -98,8 +98,8 @@ void check_alike(const Round& round, const std::string& group) {
                   "group " + group, kHint);
   }
   if (a.op != CollectiveOp::all_to_all) return;
-  for (std::size_t i = 0; i < round.members.size(); ++i)
-    for (std::size_t j = 0; j < round.members.size(); ++j)
+  for (std::size_t i = 0; i < round.members.size(); ++i) {
+    for (std::size_t j = 0; j < round.members.size(); ++j) {
       if (const std::int64_t wanted = round.members[i]->call.receive_counts.at(j),
           given = round.members[j]->call.send_counts.at(i);
           wanted != given)
@@ -107,6 +107,8 @@ void check_alike(const Round& round, const std::string& group) {
             ErrorKind::check_failed,
             fmt::format("{}: member {} sends {} elements to member {}, which expects {}", a.name, j, given, i, wanted),
             "group " + group, kHint);
+    }
+  }
 }
 
 struct Group {
@@ -219,8 +221,9 @@ class LocalTransport final : public Transport {
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "control";
     const auto ended = std::make_shared<std::promise<void>>();  // Lives until the thread that ends it has left it.
-    control_->start(call,
-                    [ended](std::exception_ptr failed) { failed ? ended->set_exception(failed) : ended->set_value(); });
+    control_->start(call, [ended](const std::exception_ptr& failed) {
+      failed ? ended->set_exception(failed) : ended->set_value();
+    });
     ended->get_future().get();
   }
   void fail(const std::string& cause) noexcept override { shared_->fail(cause); }
@@ -259,6 +262,7 @@ class LocalTransport final : public Transport {
           pipe.wanted.pop_front();
         }
       }
+      // NOLINTNEXTLINE(bugprone-use-after-move): it is moved where nobody waits for it, and `to` is empty then.
       if (to) LocalWorld::Shared::deliver(name_, message, *to);
       done(nullptr);
     }

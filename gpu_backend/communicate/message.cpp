@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace rehearse {
 
@@ -16,10 +17,10 @@ void by_buffer(ComputeDevice& device, Channel& channel, bool sends, const Messag
   if (sends) {
     device.pack_blocks(part.data, *part.within, part.view->type, buffer->data());
     return channel.send(buffer->data(), bytes_of(*part.view), label,
-                        [buffer, done](std::exception_ptr failed) { done(failed); });
+                        [buffer, done](std::exception_ptr failed) { done(std::move(failed)); });
   }
   channel.receive(buffer->data(), bytes_of(*part.view), label,
-                  [&device, buffer, part, done](std::exception_ptr failed) {
+                  [&device, buffer, part, done](const std::exception_ptr& failed) {
                     if (failed == nullptr)
                       device.unpack_blocks(buffer->data(), *part.within, part.view->type, part.data);
                     done(failed);
@@ -38,7 +39,7 @@ Done all_of(std::size_t n, Done done) {
   return [left, done = std::move(done)](std::exception_ptr failed) {
     {
       const std::lock_guard lock(left->mutex);
-      if (!left->failed) left->failed = failed;
+      if (!left->failed) left->failed = std::move(failed);
       if (--left->calls > 0) return;
     }
     done(left->failed);

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+
 #include <vector>
 
 #include "gpu_backend/cpu/host_memory.hpp"
@@ -49,7 +51,7 @@ class Mailbox {
  public:
   void put(ItemPtr item, std::exception_ptr failed) {
     const std::lock_guard lock(mutex_);
-    items_.push_back({std::move(item), failed, host_seconds()});
+    items_.push_back({std::move(item), std::move(failed), host_seconds()});
     filled_.notify_one();
   }
   struct Letter {
@@ -159,13 +161,13 @@ class CpuDevice final : public ComputeDevice {
     ++in_flight_;
     const std::shared_ptr<Mailbox> mail = mail_;
     try {
-      item->work.start([mail, item](std::exception_ptr failed) { mail->put(item, failed); });
+      item->work.start([mail, item](std::exception_ptr failed) { mail->put(item, std::move(failed)); });
     } catch (...) {
       mail->put(item, std::current_exception());
     }
   }
 
-  void finish(const ItemPtr& item, std::exception_ptr failed, double at) {
+  void finish(const ItemPtr& item, const std::exception_ptr& failed, double at) {
     if (item->work.start) --in_flight_;
     item->work = {};
     item->when.end = at;

@@ -5,7 +5,7 @@ namespace rehearse {
 template <class T>
 void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const Matrix<T>& a, const Matrix<T>& b,
                     T beta, T* c, std::int64_t stride) {
-  for (std::int64_t i = 0; i < m; ++i)
+  for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       T sum{0};
       for (std::int64_t x = 0; x < k; ++x)
@@ -14,6 +14,7 @@ void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, con
       T& out = c[i * stride + j];
       out = alpha * sum + (beta == T{0} ? T{0} : beta * out);
     }
+  }
 }
 
 template void reference_gemm(std::int64_t, std::int64_t, std::int64_t, float, const Matrix<float>&,

@@ -256,7 +256,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   static void start(const Work& work) {
     bool ended = false;
     std::exception_ptr failed;
-    work.start([&](std::exception_ptr e) { ended = true, failed = e; });
+    work.start([&](const std::exception_ptr& e) { ended = true, failed = e; });
     if (failed) std::rethrow_exception(failed);
     if (!ended) throw std::logic_error("a transport that works beside the streams cannot serve a GPU");
   }

@@ -130,7 +130,7 @@ struct Gemm::Impl {
     REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulDescSetAttribute)(d.get(), what, value, bytes));
   }
 
-  Plan make(const GemmCall& g) {
+  [[nodiscard]] Plan make(const GemmCall& g) const {
     Plan plan;
     const bool wide = g.c.type == ElementType::real64;
     const cublasComputeType_t arithmetic = wide     ? CUBLAS_COMPUTE_64F

@@ -68,7 +68,7 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
   const auto& c = std::get<CollectiveTask>(task.task->kind);
   send_.resize(members.size());
   receive_.resize(members.size());
-  for (std::size_t m = 0; m < members.size(); ++m)
+  for (std::size_t m = 0; m < members.size(); ++m) {
     for (const Pair& pair : pairs_) {
       const PlannedOperand &in = task.operands[pair.in], &out = task.operands[pair.out];
       const ExprContext there = p.mesh.context(members[m]);
@@ -88,6 +88,7 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
       }
       (void)in_there;
     }
+  }
   const auto whole_of = [&](bool inputs) {
     std::vector<Blocks> out;
     for (const Pair& pair : pairs_) out.push_back(whole(*task.operands[inputs ? pair.in : pair.out].held));
@@ -135,13 +136,14 @@ void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const st
   const AxisSet axes = nth(p.groups, std::get<CollectiveTask>(task.task->kind).group).axes;
   std::vector<bool> filled(out.held->extents.size(), false);
   std::size_t dim = filled.size();
-  for (const auto& [axis, l] : tensor.layout)
+  for (const auto& [axis, l] : tensor.layout) {
     if (const auto* h = std::get_if<Halo>(&l); h != nullptr && dim == filled.size()) {
       if (axes.contains(axis))
         dim = static_cast<std::size_t>(h->dim);
       else
         nth(filled, h->dim) = true;
     }
+  }
   if (dim == filled.size()) throw std::logic_error(call_.name + ": no halo along the group");
   call_.op = CollectiveOp::all_to_all;
   for (const int m : members) {
@@ -188,13 +190,14 @@ CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& 
   std::int64_t n = 0, first = 0;
   // Parts exchanged in place would be overwritten before they are sent.
   bool in_line = pairs_.size() == 1 && !(in_place_ && call_.op == CollectiveOp::all_to_all);
-  for (const auto& of_member : parts)
+  for (const auto& of_member : parts) {
     for (const Blocks& blocks : of_member)
       for (const Block& b : blocks) {
         if (n == 0) first = b.first;
         in_line = in_line && b.first == first + n;
         n += b.length;
       }
+  }
   if (in_line) {
     out.data = data[inputs ? pairs_[0].in : pairs_[0].out] + static_cast<std::size_t>(first) * size_of(call_.type);
   } else {
@@ -233,14 +236,16 @@ void CollectiveWork::finish(ComputeDevice& device, const std::vector<std::byte*>
     return;
   }
   const std::byte* from = buffer.data;
-  for (std::size_t i = 0; i < pairs_.size(); ++i)
-    for (const Block& block : receive_[0][i])
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    for (const Block& block : receive_[0][i]) {
       for (std::int64_t at = 0; at < block.length; at += kCollectiveWorkPiece) {
         const Block piece{block.first + at, std::min(kCollectiveWorkPiece, block.length - at)};
         std::byte* const to = data[pairs_[i].out];
         from = device.unpack_blocks(from, {piece}, call_.type, to);
         divide(device, to + static_cast<std::size_t>(piece.first) * size_of(call_.type), piece.length);
       }
+    }
+  }
 }
 
 void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t n) const {
@@ -286,7 +291,7 @@ void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>&
     call.receive = buffers->receive.data;
   }
   communicator_->start(std::move(call),
-                       [this, &device, buffers, data, done = std::move(done)](std::exception_ptr failed) {
+                       [this, &device, buffers, data, done = std::move(done)](const std::exception_ptr& failed) {
                          if (failed == nullptr) finish(device, data, buffers->receive);
                          done(failed);
                        });

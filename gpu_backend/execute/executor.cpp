@@ -153,13 +153,14 @@ struct Executor::Impl {
     const MemoryBook counted = memory;
     const std::vector<EventPtr> none(plan.step().size());
     events = none, events_before.clear();
-    for (const Instruction& in : plan.step())
+    for (const Instruction& in : plan.step()) {
       if (reads_input(in))
         for (const int slot : in.allocates) {
           take(slot);
           inputs[slot] = nth(storage, slot);
           (void)inputs[slot]->data();
         }
+    }
     recording = device.record([this] {
       for (std::size_t i = 0; i < plan.step().size(); ++i)
         if (!reads_input(plan.step()[i])) issue(i);
@@ -211,8 +212,8 @@ struct Executor::Impl {
     if (what.op != nullptr)
       return {.run = [this, &what, at = std::move(at), step] { compute(what, at, step); }, .start = {}};
     if (what.collective)
-      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) {
-                made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); });
+      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](const Done& done) {
+                made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(std::move(e)); });
               }};
     if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
@@ -241,16 +242,17 @@ struct Executor::Impl {
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {
     std::vector<std::shared_ptr<Storage>> counts;
     for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : nth(storage, v.slot));
-    return {.run = {},
-            .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
-              CountedExchange::Values values(counts.size());
-              for (std::size_t d = 0; d < counts.size(); ++d)
-                if (counts[d]) {
-                  values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
-                  device.peek(counts[d]->data(), std::as_writable_bytes(std::span(values[d])));
-                }
-              made->start(device, at.all(), values, [made, at, done](std::exception_ptr e) { done(e); });
-            }};
+    return {
+        .run = {},
+        .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](const Done& done) {
+          CountedExchange::Values values(counts.size());
+          for (std::size_t d = 0; d < counts.size(); ++d)
+            if (counts[d]) {
+              values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
+              device.peek(counts[d]->data(), std::as_writable_bytes(std::span(values[d])));
+            }
+          made->start(device, at.all(), values, [made, at, done](std::exception_ptr e) { done(std::move(e)); });
+        }};
   }
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
@@ -260,7 +262,7 @@ struct Executor::Impl {
               for (std::size_t i = 0; i < what.call.operands.size(); ++i)
                 parts.push_back({at.data(i), &what.call.operands[i], &in.operands[i].within});
               start_message(on, *what.channel, sends, parts, name,
-                            [at, done = std::move(done)](std::exception_ptr e) { done(e); });
+                            [at, done = std::move(done)](std::exception_ptr e) { done(std::move(e)); });
             }};
   }
 

@@ -42,8 +42,8 @@ std::vector<Change> candidates(const Session& session) {
   for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
   if (const Routing* routing = session.workload.network.routing())
-    for (int f = 2; now.ep * f <= routing->experts; f *= 2)
-      if (routing->experts % (now.ep * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
+    for (int f = 2; std::int64_t{now.ep} * f <= routing->experts; f *= 2)
+      if (routing->experts % (std::int64_t{now.ep} * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
         out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
   const int layers = session.workload.network.layers();
   for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)

@@ -19,7 +19,7 @@ std::string stem_of(const std::string& file) { return std::filesystem::path(file
 /// Looks names up in the catalogue and reads files; errors about names gain the place in the scenario.
 class Finder {
  public:
-  Finder(const Catalogue& catalogue, const std::string& where) : catalogue_(catalogue), where_(where) {}
+  Finder(const Catalogue& catalogue, std::string where) : catalogue_(catalogue), where_(std::move(where)) {}
 
   [[nodiscard]] std::shared_ptr<const MachineSpec> machine(const std::string& ref) const {
     if (!is_file_reference(ref)) return placed([&] { return catalogue_.machine(ref); });

@@ -20,13 +20,14 @@ namespace rehearse::cli {
 namespace {
 
 Cluster cluster_of(const Catalogue& catalogue, const MeasuredWorkload& w, const std::string& file) {
-  if (!w.cluster)
+  if (!w.cluster) {
     throw Error(
         ErrorKind::usage,
         fmt::format("the trace does not say on which cluster to play it (it ran on {} ranks{})", w.world_size,
                     w.gpu.empty() ? "" : " of " + w.gpu),
         file + ": /cluster",
         "example: --set cluster.machine=dgx_a100_80gb --set cluster.nodes=2 --set cluster.network=single_switch");
+  }
   Scenario scenario;
   scenario.cluster = *w.cluster;
   scenario.origin = file;

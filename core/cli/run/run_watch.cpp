@@ -21,7 +21,7 @@ extern "C" void note_interrupt(int) {
 constexpr std::chrono::milliseconds kEvery{250};
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
+  const auto whole = std::lround(seconds);
   return whole < 120 ? fmt::format("{} s", whole) : fmt::format("{} min", (whole + 30) / 60);
 }
 

@@ -198,13 +198,15 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
   std::atomic<std::size_t> next = 0;
   Progress progress(watch, answers.size());
   const auto work = [&] {
-    for (std::size_t i = next++; i < answers.size(); i = next++) try {
+    for (std::size_t i = next++; i < answers.size(); i = next++) {
+      try {
         answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question,
                                 [&progress, i](double share) { progress.tell(i, share); });
         progress.tell(i, 1);
       } catch (...) {
         failed[i] = std::current_exception();
       }
+    }
   };
   {
     std::vector<std::jthread> others;

@@ -56,8 +56,8 @@ class Dragonfly final : public SwitchedFabric {
   /// Half of the groups to the other half: every pair of groups has its own global links. With an odd number of groups,
   /// of those below the middle.
   [[nodiscard]] BytesPerSecond bisection() const override {
-    if (groups_ == 1) return min(half_of_nics(), local_rate_ * (routers_ / 2 * (routers_ - routers_ / 2)));
-    return min(half_of_nics(), global_rate_ * (1.0 * (groups_ / 2) * (groups_ - groups_ / 2) * between_));
+    if (groups_ == 1) return min(half_of_nics(), local_rate_ * pairs_across(routers_));
+    return min(half_of_nics(), global_rate_ * (pairs_across(groups_) * between_));
   }
   [[nodiscard]] std::string summary() const override {
     return fmt::format(
@@ -66,6 +66,11 @@ class Dragonfly final : public SwitchedFabric {
   }
 
  private:
+  /// Of `n` things, those below the middle paired with the others.
+  [[nodiscard]] static double pairs_across(int n) {
+    const int below = n / 2;
+    return 1.0 * below * (n - below);
+  }
   [[nodiscard]] int leaf_of(const Port& port) const override { return port.node / nodes_per_router_; }
   [[nodiscard]] int local_links() const { return groups_ * routers_ * (routers_ - 1); }
   [[nodiscard]] int trunk_count() const override { return local_links() + groups_ * (groups_ - 1) * between_; }

@@ -51,9 +51,8 @@ void ChannelSearch::neighbours(const Graph& g, int gpu, std::vector<int>& next) 
 void ChannelSearch::next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next) {
   if (system_.count(NodeKind::nvs) > 0) return neighbours(g, gpu, next);
   const std::uint64_t flag = std::uint64_t{1} << g.channels;
-  const Score* inside = &score_inside_[std::size_t(gpu * gpus_)];
-  const Score* from_net =
-      sort == Sort::inside ? nullptr : &score_from_net_[std::size_t(g.nets[std::size_t(g.channels)][0] * gpus_)];
+  const Score* inside = &nth(score_inside_, gpu * gpus_);
+  const Score* from_net = sort == Sort::inside ? nullptr : &nth(score_from_net_, nth(g.nets, g.channels)[0] * gpus_);
   for (int i = 1; i < gpus_; ++i) {
     const int other = gpu + i < gpus_ ? gpu + i : gpu + i - gpus_;
     if (inside[other].hops == 0 || (used_[std::size_t(other)] & flag)) continue;
@@ -84,17 +83,18 @@ std::vector<int> ChannelSearch::preferred_nets(int gpu) const {
   std::vector<int> out;
   std::vector<int> open, first;
   std::vector<LocalNets> local;
-  for (int g = 0; g < gpus_; ++g)
+  for (int g = 0; g < gpus_; ++g) {
     if (gpu < 0 || gpu == g) {
       local.push_back(paths_.local_nets(g));
       if (local.back().nets.empty()) return {};
       open.push_back(g);
       first.push_back(paths_.net_for_channel(local.back(), g, 0));
     }
+  }
   const auto port = [&](std::size_t i, int c) { return paths_.net_for_channel(local[i], open[i], c); };
   if (system_.hosts > 1) {
     std::vector<bool> done(open.size(), false);
-    for (int c = 0; c < kMostPorts; ++c)
+    for (int c = 0; c < kMostPorts; ++c) {
       for (std::size_t i = 0; i < open.size(); ++i) {
         if (done[i]) continue;
         if (c > 0 && port(i, c) == first[i])
@@ -102,6 +102,7 @@ std::vector<int> ChannelSearch::preferred_nets(int gpu) const {
         else
           append_new(out, port(i, c));
       }
+    }
     return out;
   }
   for (std::size_t i = 0; i < open.size(); ++i)

@@ -122,8 +122,8 @@ bool ChannelSearch::move(Graph& g, int from, int to, bool inside, float share) {
 
 int ChannelSearch::run(Graph& wanted, Graph& best, int steps) {
   wanted.channels = 0;
-  wanted.order.resize(std::size_t((wanted.most_channels + 1) * gpus_), 0);
-  wanted.nets.resize(std::size_t(wanted.most_channels + 1), {-1, -1});
+  wanted.order.resize(std::size_t(wanted.most_channels + 1L) * std::size_t(gpus_), 0);
+  wanted.nets.resize(std::size_t(wanted.most_channels + 1L), {-1, -1});
   Walk w{wanted, best, -1, -1};
   if (leaves_node_) w.to_net = wanted.pattern == Pattern::ring ? gpus_ - 1 : 0;
   if (!leaves_node_ && wanted.pattern == Pattern::ring) w.to_first = gpus_ - 1;
@@ -179,7 +179,7 @@ void ChannelSearch::at_gpu(Walk& w, int g, int step, int to_net, int to_first, O
     if (order == Order::as_numbered) return try_gpu(w, step + 1, to_net, to_first, order, steps, g, step + 1);
     if (order == Order::as_before)
       return try_gpu(w, step + 1, to_net, to_first, order, steps, g, order_at(graph, channel - 1, step + 1));
-    auto& next = next_[std::size_t(channel * gpus_ + step)];
+    auto& next = nth(next_, channel * gpus_ + step);
     next.clear();
     next_gpus(graph, g,
               to_net == -1         ? Sort::inside

@@ -54,9 +54,7 @@ class ChannelSearch {
   }
   [[nodiscard]] int end_of_net(int n) const { return gpus_ + n; }
   [[nodiscard]] int end_of_nvs() const { return gpus_ + int(net_rate_.size()); }
-  [[nodiscard]] int& order_at(Graph& g, int channel, int step) const {
-    return g.order[std::size_t(channel * gpus_ + step)];
-  }
+  [[nodiscard]] int& order_at(Graph& g, int channel, int step) const { return nth(g.order, channel * gpus_ + step); }
   [[nodiscard]] const std::vector<int>& nets_to_try(PathClass inter_kind, int gpu);
   [[nodiscard]] std::vector<int> preferred_nets(int gpu) const;
   [[nodiscard]] std::pair<int, int> slot_of(int g) const;

@@ -227,10 +227,10 @@ void GraphPasses::double_channels() {
   if (g.channels == 0 || g.pattern == Pattern::nvls || g.intra < kDoubleFrom) return;
   if (system_.compute_capability > 80 && g.intra < kKeepBelow && g.channels > kKeepChannels) return;
   const int doubled = std::min(2 * g.channels, g.most_channels);
-  const auto share = float((doubled + g.channels - 1) / g.channels);
+  const int shared_by = (doubled + g.channels - 1) / g.channels;
+  const auto share = float(shared_by);
   for (int c = g.channels; c < doubled; ++c) {
-    for (int i = 0; i < gpus_; ++i)
-      g.order[std::size_t(c * gpus_ + i)] = g.order[std::size_t((c - g.channels) * gpus_ + i)];
+    for (int i = 0; i < gpus_; ++i) nth(g.order, c * gpus_ + i) = nth(g.order, (c - g.channels) * gpus_ + i);
     g.nets[std::size_t(c)] = g.nets[std::size_t(c - g.channels)];
   }
   g.intra /= share;

@@ -131,18 +131,19 @@ void Paths::shorten_c2c() {
 bool Paths::gpudirect(int g, int n) const {
   if (!system_.gpudirect) return false;
   const Path* path = &gpu_to_net(g, n);
-  if (path->kind == PathClass::pxn)
+  if (path->kind == PathClass::pxn) {
     for (const int l : path->links) {
       const int v = system_.link(l).to;
       if (system_.node(v).kind == NodeKind::nvs) continue;
       path = &between(v, net(n));
       break;
     }
+  }
   return path->kind <= PathClass::pxb || path->kind == PathClass::p2c;
 }
 
 void Paths::relay_to_nets() {
-  for (int n = 0; n < system_.count(NodeKind::net); ++n)
+  for (int n = 0; n < system_.count(NodeKind::net); ++n) {
     for (int g = 0; g < system_.count(NodeKind::gpu); ++g) {
       const int peer = local_gpu(n);
       if (peer >= 0 && peer != g) {
@@ -157,6 +158,7 @@ void Paths::relay_to_nets() {
       route_over(cpu, net(n), gpu(g));
       route_over(cpu, gpu(g), net(n));
     }
+  }
 }
 
 std::vector<int> Paths::best(int from, NodeKind kind) const {

@@ -114,7 +114,7 @@ GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
                .first;
     out.nodes += at->second.parts;
   }
-  static_cast<SearchResult&>(out) = seen.begin()->second;
+  static_cast<SearchResult&>(out) = static_cast<const SearchResult&>(seen.begin()->second);
   for (const auto& [key, result] : seen) static_cast<SearchResult&>(out) = agree(out, result);
   return out;
 }

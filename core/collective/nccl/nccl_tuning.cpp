@@ -66,7 +66,7 @@ bool algorithm_serves(const Context& c, CollectiveOp op, Algorithm a) {
       const bool sharp = c.shape.search.collnet_chain.channels > 0 && c.per_node <= c.shape.search.nvls.channels;
       return (c.shape.nodes == 1 || sharp) && (op == CollectiveOp::all_reduce || gathers(op));
     }
-    case Algorithm::nvls_tree: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
+    case Algorithm::nvls_tree:
     case Algorithm::collnet_chain: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
     case Algorithm::collnet_direct:
       return c.shape.nodes > 1 && c.shape.nvswitch && c.per_node <= kCollnetDirectRanks &&
@@ -210,8 +210,8 @@ TuningTable::TuningTable(const CommunicatorShape& shape, const Filter& filter)
     : shape_(shape), channels_(final_channels(shape)), table_{} {
   if (shape.ranks < 2) return;
   const Context c(shape_);
-  for (int o = 0; o < kOps; ++o)
-    for (int a = 0; a < kAlgorithms; ++a)
+  for (int o = 0; o < kOps; ++o) {
+    for (int a = 0; a < kAlgorithms; ++a) {
       for (int p = 0; p < kProtocols; ++p) {
         const auto op = static_cast<CollectiveOp>(o);
         const auto algorithm = static_cast<Algorithm>(a);
@@ -221,6 +221,8 @@ TuningTable::TuningTable(const CommunicatorShape& shape, const Filter& filter)
             Seconds{latency(c, op, algorithm, protocol) * kMicro},
             BytesPerSecond{algorithm_bandwidth(c, op, algorithm, protocol) * kGiga}};
       }
+    }
+  }
 }
 
 const TableEntry& TuningTable::at(CollectiveOp op, Algorithm a, Protocol p) const {
@@ -268,7 +270,7 @@ Pick TuningTable::pick(CollectiveOp op, Bytes bytes, const CallKind& kind) const
   Pick best;
   Seconds least{std::numeric_limits<double>::infinity()};
   best.time = Seconds{std::numeric_limits<double>::infinity()};
-  for (int a = 0; a < kAlgorithms; ++a)
+  for (int a = 0; a < kAlgorithms; ++a) {
     for (int p = 0; p < kProtocols; ++p) {
       const auto algorithm = static_cast<Algorithm>(a);
       const auto protocol = static_cast<Protocol>(p);
@@ -284,6 +286,7 @@ Pick TuningTable::pick(CollectiveOp op, Bytes bytes, const CallKind& kind) const
       least = counted;
       best = {algorithm, protocol, channels_for(algorithm, protocol, bytes.value()), e.latency, e.bandwidth, t};
     }
+  }
   if (std::isinf(best.time.value()))
     throw Error(ErrorKind::usage,
                 "no algorithm that was asked for can run " + std::string(rehearse::name_of(op)) + " here",

@@ -56,7 +56,7 @@ NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, 
                                 bool leaves_node) {
   NodeSearch best = search_node(machine, gpu, gpus, leaves_node);
   const bool whole = static_cast<int>(gpus.size()) == machine.gpus;
-  if (whole && !leaves_node && !machine.nccl_graphs.empty()) return with_recorded_graphs(std::move(best), machine);
+  if (whole && !leaves_node && !machine.nccl_graphs.empty()) return with_recorded_graphs(best, machine);
   if (!whole || gpus.size() < 3 || gpus.size() > 16 || all_on_nvswitch(machine, gpus)) return best;
   std::mt19937 random(1);
   for (int i = 0; i < kNumberings; ++i) {

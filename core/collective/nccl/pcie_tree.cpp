@@ -42,7 +42,7 @@ class Planter {
         out_.roots.push_back(v);
         queue.push_back(v);
       }
-    for (; !queue.empty(); queue.pop_front())
+    for (; !queue.empty(); queue.pop_front()) {
       for (int l = 0; l < int(m_.links.size()); ++l) {
         const auto& link = m_.links[std::size_t(l)];
         if (link.kind != PcieTreeLinkKind::pcie || (link.a != queue.front() && link.b != queue.front())) continue;
@@ -52,6 +52,7 @@ class Planter {
         out_.children[std::size_t(queue.front())].push_back({below, l});
         queue.push_back(below);
       }
+    }
   }
 
   void sort_below(int v) {

@@ -327,7 +327,7 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.shape = {s.pp, s.virtual_stages, microbatches};
   out.schedule->check(out.shape);
   check(s, microbatches);
-  const auto known = static_cast<std::size_t>(2 * out.schedule_number + (s.virtual_stages > 1 ? 1 : 0));
+  const auto known = 2 * static_cast<std::size_t>(out.schedule_number) + (s.virtual_stages > 1 ? 1 : 0);
   if (schedule_known.size() <= known) schedule_known.resize(known + 2, -1);
   if (schedule_known[known] < 0)
     schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;

@@ -35,8 +35,8 @@ struct QuickCosts {
     double unpack = 0;
     bool plain = true;  ///< No inputs, nothing to unpack.
   };
-  std::array<Pass, 2 * kChunkKinds> passes;       ///< 2 * kind + direction.
-  std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
+  std::array<Pass, std::size_t{2} * kChunkKinds> passes;  ///< 2 * kind + direction.
+  std::array<const MeshMessages*, 2> messages{};          ///< Activations, and their gradients.
   const QuickMesh* mesh = nullptr;
   int virtual_stages = 1, layers = 0;
   bool blocking = false;

@@ -83,7 +83,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
     costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking),
                        &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
   }
-  for (std::size_t k = 0; k < chunks.size(); ++k)
+  for (std::size_t k = 0; k < chunks.size(); ++k) {
     for (std::size_t d = 0; d < 2; ++d) {
       QuickCosts::Pass& out = costs_.passes[2 * k + d];
       out = {};
@@ -95,6 +95,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
       out.seconds = out.pass->work.seconds + out.prepare;
       out.plain = out.pass->inputs.empty() && out.unpack <= 0;
     }
+  }
 }
 
 /// More microbatches than a few rounds of the pipeline are extrapolated.
@@ -201,13 +202,14 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
     count = {first, v - first - last, last, 0};
   }
   Breakdown out;
-  for (std::size_t k = 0; k < count.size(); ++k)
+  for (std::size_t k = 0; k < count.size(); ++k) {
     for (std::size_t d = 0; d < 2 && count[k] > 0; ++d) {
       Breakdown pass = costs_.passes[2 * k + d].pass->work.breakdown;
       if (costs_.passes[2 * k + d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
       pass *= static_cast<double>(count[k]) * shape.microbatches;
       out += pass;
     }
+  }
   out += parts.mesh->stages()[kind].tail.kernels;
   return out;
 }

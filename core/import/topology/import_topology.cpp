@@ -53,14 +53,16 @@ void take_cpu(MachineDraft& draft, const std::string& origin, const ImportOption
 
 void check_same_matrix(const TopologyMatrix& wanted, const MachineSpec& machine, const std::string& origin) {
   const TopologyMatrix got = topology_matrix(machine);
-  for (std::size_t a = 0; a < wanted.devices.size(); ++a)
-    for (std::size_t b = 0; b < wanted.devices.size(); ++b)
+  for (std::size_t a = 0; a < wanted.devices.size(); ++a) {
+    for (std::size_t b = 0; b < wanted.devices.size(); ++b) {
       if (a >= got.devices.size() || wanted.text(a, b) != got.text(a, b))
         throw Error(ErrorKind::usage,
                     fmt::format("no wiring has this matrix: {} to {} is {}, but the other paths make it {}",
                                 wanted.devices[a].name, wanted.devices[b].name, wanted.text(a, b),
                                 a < got.devices.size() ? got.text(a, b) : "unknown"),
                     origin, "is a part of the machine missing, or was the text changed?");
+    }
+  }
 }
 
 ImportedTopology import_smi(std::string_view text, const std::string& origin, const ImportOptions& options,
@@ -114,7 +116,7 @@ ImportedTopology import_graphs(const XmlElement& root, const std::string& origin
                 "give the machine that it belongs to: --machine ID or FILE");
   auto machine = nlohmann::ordered_json::parse(options.base_machine);
   nlohmann::ordered_json nccl;
-  for (const auto& g : graphs)
+  for (const auto& g : graphs) {
     nccl["graphs"].push_back({{"id", g.id},
                               {"pattern", g.pattern},
                               {"channels", g.channels},
@@ -125,6 +127,7 @@ ImportedTopology import_graphs(const XmlElement& root, const std::string& origin
                               {"cross_nic", g.cross_nic},
                               {"same_channels", g.same_channels},
                               {"orders", g.orders}});
+  }
   nccl["source"] = "nccl_graph";
   machine["nccl"] = std::move(nccl);
   machine["sources"]["nccl_graph"] = {{"text", file_name(origin) + ": NCCL graphs"}, {"evidence", "published"}};

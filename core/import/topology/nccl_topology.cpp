@@ -45,7 +45,7 @@ bool is_gpu_class(const XmlElement& pci) { return class_of(pci) >> 16 == 0x03; }
 /// as 16 lanes.
 MachineDraft::Slot slot_of(const At& at) {
   const double speed = std::strtod(at.element.text("link_speed").c_str(), nullptr);
-  const std::pair<double, int> kSpeeds[] = {{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}};
+  constexpr std::pair<double, int> kSpeeds[] = {{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}};
   MachineDraft::Slot slot{3, at.integer("link_width", 0, 32, 0)};
   for (const auto& [transfers, generation] : kSpeeds)
     if (speed == transfers) slot.generation = generation;

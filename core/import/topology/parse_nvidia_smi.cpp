@@ -102,7 +102,7 @@ Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::st
               "give what `nvidia-smi topo -m` prints, from its first line on");
   Table table;
   table.line = lines[at].number;
-  for (; at < lines.size() && !begins_row(lines[at], table.names); ++at)
+  for (; at < lines.size() && !begins_row(lines[at], table.names); ++at) {
     for (const std::string& word : lines[at].words) {
       const auto where = fmt::format("{}:{}", origin, lines[at].number);
       table.affinity = table.affinity || word == "CPU";
@@ -114,6 +114,7 @@ Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::st
       if (table.names.size() > kParseNvidiaSmiMostDevices)
         refuse_at(where, fmt::format("more than {} devices in one matrix", kParseNvidiaSmiMostDevices));
     }
+  }
   return table;
 }
 
@@ -206,13 +207,14 @@ class ParseNvidiaSmiRows {
   }
 
   void check_symmetry(const TopologyMatrix& m) const {
-    for (std::size_t a = 0; a < m.devices.size(); ++a)
+    for (std::size_t a = 0; a < m.devices.size(); ++a) {
       for (std::size_t b = 0; b < a; ++b)
         if (m.text(a, b) != m.text(b, a))
           refuse_at(origin_,
                     fmt::format("{} to {} is {}, but {} to {} is {}", m.devices[a].name, m.devices[b].name,
                                 m.text(a, b), m.devices[b].name, m.devices[a].name, m.text(b, a)),
                     "a connection has one class: check the text");
+    }
   }
 
   const Table& table_;

@@ -270,7 +270,7 @@ Trace to_trace(const JobTrace& job) {
     index = static_cast<int>(out.streams.size());
     out.streams.push_back(fmt::format("stream {}", number));
   }
-  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     for (std::size_t i = 0; i < job.ranks[r].events.size(); ++i) {
       Span s = span_of(job, r, i, stream_of.at(job.ranks[r].events[i].stream));
       if (const Seconds waits = job.waiting(static_cast<int>(r), static_cast<std::int32_t>(i)); waits > Seconds{0}) {
@@ -281,6 +281,7 @@ Trace to_trace(const JobTrace& job) {
       }
       out.spans.push_back(std::move(s));
     }
+  }
   return out;
 }
 

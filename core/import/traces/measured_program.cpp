@@ -69,7 +69,7 @@ void refuse_messages(const MeasuredWorkload& w) {
   if (w.calls_measured || w.messages_measured) return;
   for (const MeasuredRank& rank : w.ranks) {
     const auto messages = std::count_if(rank.operations.begin(), rank.operations.end(), is_message);
-    if (messages > 0)
+    if (messages > 0) {
       throw Error(ErrorKind::usage,
                   fmt::format("rank {} sends or receives {} messages, and a trace names no peer for them: they cannot "
                               "be priced on a cluster",
@@ -78,6 +78,7 @@ void refuse_messages(const MeasuredWorkload& w) {
                   "--set messages=measured lets them last as traced, waiting for the peer included, which is right on "
                   "the traced cluster only; else simulate the plan from a scenario and set the trace beside it: "
                   "rehearse compare TRACE SCENARIO");
+    }
   }
 }
 
@@ -175,7 +176,7 @@ class Maker {
     for (std::size_t k = 0; k < w_.ranks.size(); ++k)
       for (const MeasuredOperation& o : w_.ranks[k].operations)
         if (priced(o)) calls[k][o.group].push_back(o.call);
-    for (std::size_t g = 0; g < p.groups.size(); ++g)
+    for (std::size_t g = 0; g < p.groups.size(); ++g) {
       for (int r = 0; r < p.mesh.ranks(); ++r) {
         const int first = p.mesh.members(p.groups[g], r, p.exprs).front();
         const auto of = [&](int rank) -> const std::vector<std::string>& {
@@ -186,6 +187,7 @@ class Maker {
         };
         if (of(r) != of(first)) return false;
       }
+    }
     return true;
   }
 

@@ -269,7 +269,7 @@ int world_of(const JobTrace& job) {
 /// Calls that cannot be priced, by why.
 void note_unpriced(MeasuredWorkload& out) {
   std::set<std::string> unpriced, messages;
-  for (const MeasuredRank& r : out.ranks)
+  for (const MeasuredRank& r : out.ranks) {
     for (const MeasuredOperation& o : r.operations) {
       if (is_message(o))
         messages.insert(o.call);
@@ -277,6 +277,7 @@ void note_unpriced(MeasuredWorkload& out) {
                (!o.sized || o.call == "unknown" || o.call == "barrier" || o.call == "gather" || o.call == "scatter"))
         unpriced.insert(o.sized ? o.call : o.call + " of unknown size");
     }
+  }
   if (!unpriced.empty())
     out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
   if (!messages.empty())

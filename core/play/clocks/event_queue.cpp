@@ -5,7 +5,7 @@
 namespace rehearse {
 
 EventQueue::Id EventQueue::push(const Event& event) {
-  std::uint32_t index;
+  std::uint32_t index = 0;
   if (free_.empty()) {
     index = static_cast<std::uint32_t>(slots_.size());
     slots_.push_back({0, 0, false, false});

@@ -164,7 +164,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
 
 std::set<std::string, std::less<>> calibration_groups(const Program& program) {
   std::set<std::string, std::less<>> used{"launch"};
-  for (const Body& body : program.bodies)
+  for (const Body& body : program.bodies) {
     for (const auto v : body.graph.vertices()) {
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
@@ -182,6 +182,7 @@ std::set<std::string, std::less<>> calibration_groups(const Program& program) {
       else
         used.insert((in_fp8(c->arithmetic) ? std::string(name_of(c->arithmetic)) + "_" : "") + "attention_");
     }
+  }
   return used;
 }
 

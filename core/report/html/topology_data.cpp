@@ -103,13 +103,14 @@ class Drawing {
     std::map<int, std::vector<Vertex>> by_level;
     for (Vertex v = 0; v < num_vertices(graph_); ++v)
       if (node_of_vertex_[v] == shown_) by_level[level_[v]].push_back(v);
-    for (int level = kNic; by_level.contains(level); ++level)
+    for (int level = kNic; by_level.contains(level); ++level) {
       for (const Vertex v : by_level[level])
         for (const Edge e : boost::make_iterator_range(out_edges(v, graph_)))
           if (const Vertex up = target(e, graph_); level_[up] == level + 1 && !graph_[up].kind) {
             auto& row = by_level[level + 1];
             if (std::find(row.begin(), row.end(), up) == row.end()) row.push_back(up);
           }
+    }
     for (auto at = by_level.rbegin(); at != by_level.rend(); ++at) {
       if (at->second.empty()) continue;
       row_of_level_[at->first] = static_cast<int>(rows_.size());
@@ -133,7 +134,7 @@ class Drawing {
     const std::string machine = cluster_.machine(shown_).name;
     if (cluster_.node_count() == 1) return machine;
     return fmt::format("node {} of {}, {}{}", shown_, cluster_.node_count(), machine,
-                       rows_.size() > 0 && row_levels_.front() >= kFabric ? ", and the switches above it" : "");
+                       !rows_.empty() && row_levels_.front() >= kFabric ? ", and the switches above it" : "");
   }
 
   [[nodiscard]] ordered_json rows_json() const {
@@ -156,7 +157,7 @@ class Drawing {
       double rate = 0, used = 0, bytes = 0;
     };
     std::map<std::pair<std::pair<int, int>, std::pair<int, int>>, Line> lines;
-    for (const auto& [v, from] : place_)
+    for (const auto& [v, from] : place_) {
       for (const Edge e : boost::make_iterator_range(out_edges(v, graph_))) {
         const auto to = place_.find(target(e, graph_));
         if (to == place_.end() || to->second == from) continue;
@@ -164,14 +165,16 @@ class Drawing {
         if (line.name.empty() || used(e) > line.used)
           line = {own_name(v) + " to " + own_name(target(e, graph_)), graph_[e].rate.value(), used(e), bytes(e)};
       }
+    }
     auto out = ordered_json::array();
-    for (const auto& [ends, line] : lines)
+    for (const auto& [ends, line] : lines) {
       out.push_back({{"name", line.name},
                      {"a", {ends.first.first, ends.first.second}},
                      {"b", {ends.second.first, ends.second.second}},
                      {"rate_bytes_per_s", line.rate},
                      {"used", line.used},
                      {"bytes", per_step(line.bytes)}});
+    }
     return out;
   }
 

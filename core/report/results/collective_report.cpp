@@ -8,7 +8,7 @@
 namespace rehearse {
 namespace {
 
-std::string bandwidth_text(double GBps) { return fmt::format("{:.2f}", GBps); }
+std::string bandwidth_text(double gb_per_s) { return fmt::format("{:.2f}", gb_per_s); }
 
 /// Four or five significant digits, as nccl-tests prints times.
 std::string time_text(double us) {
@@ -56,7 +56,7 @@ std::string json_of(const CollectiveReport& r) {
                              {"redop", r.redop},
                              {"backend", r.backend},
                              {"rows", nlohmann::ordered_json::array()}};
-  for (const CollectiveRow& row : r.rows)
+  for (const CollectiveRow& row : r.rows) {
     out["rows"].push_back({{"bytes", row.bytes.value()},
                            {"count", row.count},
                            {"time_us", row.time.value() * 1e6},
@@ -66,6 +66,7 @@ std::string json_of(const CollectiveReport& r) {
                            {"protocol", row.choice.protocol},
                            {"channels", row.choice.channels},
                            {"from_table", row.choice.from_table}});
+  }
   out["average_busbw_GBps"] = r.average_busbw();
   out["rests_on"] = r.rests_on;
   return out.dump(2) + "\n";

@@ -173,13 +173,14 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
     return to_string(a.price.power.value_or(Watts{0}));
   };
   Facts facts{"Prices and what they rest on", {}};
-  for (const CandidateAnswer& a : answer.ranked)
+  for (const CandidateAnswer& a : answer.ranked) {
     for (const PriceSource& s : a.price.sources) {
       if ((s.figure == "rental") != a.rented && s.figure != "power") continue;
       facts.rows.emplace_back(a.candidate.name,
                               fmt::format("{} {} ({}{}): {}", s.figure, amount(a, s.figure),
                                           s.date.empty() ? "" : s.date + ", ", name_of(s.evidence), s.text));
     }
+  }
   out.push_back(std::move(facts));
   Facts failures{"Failure rates", {}};
   for (const CandidateAnswer& a : answer.ranked)
@@ -221,7 +222,7 @@ ordered_json parts_json(const CostParts& c) {
 
 ordered_json curve_json(const CandidateAnswer& a) {
   ordered_json out = ordered_json::array();
-  for (const PlanPoint& p : a.curve)
+  for (const PlanPoint& p : a.curve) {
     out.push_back({{"gpus", p.gpus},
                    {"machines", p.machines},
                    {"spares", p.spares},
@@ -232,6 +233,7 @@ ordered_json curve_json(const CandidateAnswer& a) {
                    {"mfu", p.step.mfu},
                    {"goodput", p.goodput.total},
                    {"label", p.step.label}});
+  }
   return out;
 }
 

@@ -223,7 +223,7 @@ void add_parts(ordered_json& out, const ScoreboardParts& parts) {
     out["kernel_groups"].push_back(
         {{"name", g.name}, {"fitted", statistics_json(g.fitted)}, {"held_out", statistics_json(g.held_out)}});
   for (const LeftOut& s : parts.left_out) out["left_out"].push_back(left_out_json(s));
-  for (const AgreedRow& r : parts.agreement.rows)
+  for (const AgreedRow& r : parts.agreement.rows) {
     out["agreement"].push_back({{"id", r.id},
                                 {"backend", parts.agreement.backend},
                                 {"closed_form", r.closed_form.value()},
@@ -231,6 +231,7 @@ void add_parts(ordered_json& out, const ScoreboardParts& parts) {
                                 {"difference", r.difference()},
                                 {"most", name_of(r.most)},
                                 {"most_differs", r.most_differs.value()}});
+  }
   for (const FittedClass& c : parts.fitted)
     out["fitted"].push_back({{"gpus", c.generation},
                              {"class", c.group},

@@ -174,9 +174,8 @@ Clause read(const std::string& text) {
         // "InfiniBand 4X HDR": the width of a link.
         const bool width = t[i + 1].text == "X" && i + 2 < t.size() && generation_of(t[i + 2].text);
         if (!width && !out.count) out.count = count_of(t[i].value);
-      } else if (i > 0 && t[i - 1].kind == Token::Kind::times && out.rate && !out.count)
-        out.count = count_of(t[i].value);
-      else if (more && is_port_word(t[i + 1].text) && !out.count)
+      } else if (!out.count &&
+                 ((i > 0 && t[i - 1].kind == Token::Kind::times && out.rate) || (more && is_port_word(t[i + 1].text))))
         out.count = count_of(t[i].value);
     } else if (t[i].kind == Token::Kind::word) {
       if (const auto n = number_word(t[i].text); n && !out.count) out.count = n;
@@ -215,9 +214,7 @@ PortWords port_words(const std::string& words, std::optional<std::int64_t> nics,
     const double ports = *c.rate * c.count.value_or(1);
     if (c.per_gpu)
       out.node = out.node.value_or(0) + ports * gpus;
-    else if (c.count)
-      out.node = out.node.value_or(0) + ports;
-    else if (c.per_node && !count)
+    else if (c.count || (c.per_node && !count))
       out.node = out.node.value_or(0) + ports;
   }
   if (out.node || rated.empty()) return out;

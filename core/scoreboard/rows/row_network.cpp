@@ -80,7 +80,7 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
   // EFA is a network of its own; the others run on the same adapters.
   if (fits && (kind == own || kind != PortKind::efa || usual.sold)) return {usual.machine, usual.network};
   // Another machine with the same GPUs has such ports.
-  if (!usual.sold)
+  if (!usual.sold) {
     for (const std::string& other : catalogue.names(Catalogue::Kind::machine)) {
       const auto m = catalogue.machine(other);
       const PortKind its = kind_of(m->nic.name);
@@ -90,6 +90,7 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
       const char* network = its == PortKind::efa ? efa_of(*m) : network_for(m->nic.rate.value() * 8 / 1e9, its);
       if (alike(gigabits_of(*m, *catalogue.network(network)), gigabits)) return {other, network};
     }
+  }
   if (fits) return {usual.machine, usual.network, {}, false};
   // The usual one, behind slower switches.
   if (machine->nics > 0 && kind != PortKind::efa) {

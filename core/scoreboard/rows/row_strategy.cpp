@@ -257,7 +257,7 @@ char flash_version(const std::string& words) {
     at = text.find_first_not_of("-_ v", at + std::string_view(family).size());
     if (at == std::string::npos || text[at] < '0' || text[at] > '9') return 0;
     const bool longer = at + 1 < text.size() && text[at + 1] >= '0' && text[at + 1] <= '9';
-    return longer ? 0 : text[at];
+    return longer ? '\0' : text[at];
   }
   return 0;
 }

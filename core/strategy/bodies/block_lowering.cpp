@@ -99,9 +99,10 @@ int BlockBody::result(int t, const Layout& raw) {
       partial.alias_of = is_dead(t) ? dead_value(t) : tensor;  // Reduced in place.
       if (t == spec.output && !is_dead(t)) partial.alias_instance.layer_delta = 1;
     }
-    return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
+    const std::string name = partial.name;
+    return builder_.scratch(name, builder_.frame().add_tensor(std::move(partial)));
   }
-  int formal;
+  int formal = -1;
   if (is_dead(t)) {
     // Recomputed, and for this block alone: the others have had the value.
     formal = builder_.scratch(spec.tensors[i].name, dead_value(t));

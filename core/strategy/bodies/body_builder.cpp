@@ -49,7 +49,7 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     if (!slices) continue;
     const bool uneven_blocks =
         shard != nullptr && shard->zigzag &&
-        !(e.is_constant(n) && e.nodes()[n.index].value % (2 * program.mesh.islands().front().extent(axis)) == 0);
+        !(e.is_constant(n) && e.nodes()[n.index].value % (2L * program.mesh.islands().front().extent(axis)) == 0);
     if (shard != nullptr && (!shard->parts.empty() || uneven_blocks))
       throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);

@@ -13,7 +13,7 @@ CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePl
       plan_(plan),
       ranks_(plan.settings.dp),
       group_(frame.group("dp", {Axis::dp_replicate})) {
-  for (const BlockTensors& block : plan.blocks)
+  for (const BlockTensors& block : plan.blocks) {
     for (const OpSpec& op : block.spec->ops) {
       if (op.kind != OpKind::cross_entropy) continue;
       Tensor slice = nth(frame_.program.tensors, nth(block.value, op.inputs.at(0)));
@@ -28,6 +28,7 @@ CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePl
       slice.per_microbatch = true;
       gathered_ = frame_.add_tensor(slice);
     }
+  }
 }
 
 Task CentralBodies::task(const char* name, TaskKind kind, std::vector<Operand> operands, StreamId stream) {

@@ -228,20 +228,22 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
   }
   if (plan_.lists_of > 0)
     scatter_lists(body, moved, over);
-  else
+  else {
     body.add({.name = "gradients",
               .kind = grad_collective(CollectiveOp::reduce_scatter, over),
               .operands = moved,
               .stream = frame_.dp,
               .phase = Phase::other,
               .predicate = ExprPool::kOne});
-  if (!between.empty())
+  }
+  if (!between.empty()) {
     body.add({.name = "gradients.copies",
               .kind = grad_collective(CollectiveOp::all_reduce, between),
               .operands = copies,
               .stream = frame_.dp_replicate,
               .phase = Phase::other,
               .predicate = ExprPool::kOne});
+  }
   if (!add) return;
   ComputeTask sum;
   sum.op = ComputeOp::add;
@@ -312,6 +314,7 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
   }
 }
 
+// One of a table of members that fill bodies. NOLINTNEXTLINE(readability-make-member-function-const)
 void StepBodies::fill_drop_unit(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   for (const ParamRef& p : params) body.bound("whole", param_tensor(p), {{p.position - base, 0, 0}, false, true});
 }

@@ -21,7 +21,7 @@ StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vecto
 }
 
 void StepBodies::make_states(int first, int last) {
-  for (auto b = static_cast<std::size_t>(first); b < static_cast<std::size_t>(last); ++b)
+  for (auto b = static_cast<std::size_t>(first); b < static_cast<std::size_t>(last); ++b) {
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = nth(frame_.program.tensors, blocks_[b].param[p]);
@@ -45,6 +45,7 @@ void StepBodies::make_states(int first, int last) {
         s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
+  }
 }
 
 /// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole
@@ -148,13 +149,14 @@ void StepBodies::bring(BodyBuilder& body, int device, const std::string& name, S
             .stream = frame_.io,
             .phase = Phase::other,
             .predicate = ExprPool::kOne});
-  if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
+  if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples) {
     body.add({.name = "decode",
               .kind = HostTask{"data_loader.decode"},
               .operands = {update(source)},
               .stream = frame_.host,
               .phase = Phase::other,
               .predicate = ExprPool::kOne});
+  }
   body.add({.name = "to_device",
             .kind = CopyTask{},
             .operands = {read(source), write(device)},

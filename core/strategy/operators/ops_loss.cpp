@@ -122,7 +122,7 @@ void backward_loss(BlockBody& b, const OpSpec& op) {
   const int labels = b.value(op.inputs[1]);
   ComputeTask t = pass(ComputeOp::cross_entropy_grad, fused ? "fused" : "");
   t.dims = {mean_tokens(b, labels)};
-  int dlogits;
+  int dlogits = -1;
   if (fused || half == DType::fp32) {
     const int logits = b.value(op.inputs[0]);
     dlogits = b.scratch_like(name_in(op, "logits_grad"), logits, body.tensor(logits).layout);

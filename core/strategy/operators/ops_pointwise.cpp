@@ -85,7 +85,8 @@ ComputeTask norm_task(BlockBody& b, const OpSpec& op, ComputeOp kind) {
   t.epsilon = op.eps;
   if (op.kind != OpKind::grouped_rms_norm) return t;
   const BlockSpec& spec = *b.tensors().spec;
-  t.scalars = {static_cast<double>(nth(spec.params, op.params[0]).elements() / op.groups)};
+  const std::int64_t run = nth(spec.params, op.params[0]).elements() / op.groups;
+  t.scalars = {static_cast<double>(run)};
   return t;
 }
 

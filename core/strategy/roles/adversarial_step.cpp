@@ -120,7 +120,7 @@ void AdversarialStep::make_discriminator() {
   const bool has_own =
       std::any_of(first.begin(), first.end(), [](const TensorSpec& t) { return t.field == SampleField::image; });
   real_images_ = discriminator_.step->images(real, !has_own);
-  for (std::size_t b = second; b < parts_.blocks.size(); ++b)
+  for (std::size_t b = second; b < parts_.blocks.size(); ++b) {
     for (const Shown shown : {Shown::real, Shown::made, Shown::through}) {
       BlockBodies& made = nth(discriminator_.bodies, shown)[b];
       const bool once = shown != Shown::real && !judges(*parts_.blocks[b].spec);
@@ -129,6 +129,7 @@ void AdversarialStep::make_discriminator() {
                           ? discriminator_.bodies.front()[b].backward
                           : pass_of(b, false, shown);
     }
+  }
   for (const Shown shown : {Shown::made, Shown::real}) {
     BlockBodies& made = nth(discriminator_.bodies, shown)[second];
     const auto change = [&](Binding& b) {

@@ -121,7 +121,7 @@ class CentralRole {
       const int number = static_cast<int>(i);
       // A worker's buffers of the pass before are free once that is over.
       const std::vector<EventId> waits{last_};
-      EventId done;
+      EventId done{};
       if (funnel_)
         done = add(bodies_.broadcast(b, number, owns(b)), frame_.dp, b.base, microbatch, waits);
       else if (owns(b))

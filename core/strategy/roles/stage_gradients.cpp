@@ -95,7 +95,7 @@ void StageGradients::find_final_positions() {
     at[{step_.param_tensor(params_[i]), params_[i].position}] = i;
     final_.push_back(params_[i].position);
   }
-  for (const ChunkPlacement& c : chunks_)
+  for (const ChunkPlacement& c : chunks_) {
     for (int q = c.first_layer; q < c.last_layer; ++q) {
       const BlockTensors& block = nth(plan_.blocks, nth(plan_.block_at, q));
       for (std::size_t s = 0; s < block.param.size(); ++s)
@@ -103,6 +103,7 @@ void StageGradients::find_final_positions() {
             block.shared_with[s] >= 0 && owner != at.end())
           if (int& position = final_[owner->second]; chunk_at(q) > chunk_at(position)) position = q;
     }
+  }
   for (std::size_t i = params_.size(); i-- > 0;) final_at_[final_[i]].push_back(params_[i]);
 }
 
@@ -133,13 +134,14 @@ void StageGradients::make_buckets() {
       if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
     }
   };
-  for (const ChunkPlacement& c : chunks_)
+  for (const ChunkPlacement& c : chunks_) {
     for (int position = c.last_layer; position-- > c.first_layer;) {
       if (position != plan_.deferred_position()) fill(position);
       // What is reduced after every microbatch must not wait for another chunk's.
       if (position == c.first_layer && (every_ || step_.shards_gradients()))
         for (auto& [axes, o] : open) close(o, position);
     }
+  }
   if (chunks_.empty()) return;
   for (auto& [axes, o] : open) close(o, chunks_.back().first_layer);
   if (chunk_at(plan_.deferred_position()) < 0) return;

@@ -40,13 +40,14 @@ void check_slices(const PlanRequest& request) {
   const bool with_tp = s.sequence_parallel && s.tp > 1;
   const std::int64_t pieces = (balanced(request) ? 2 : 1) * static_cast<std::int64_t>(s.cp);
   const std::int64_t slices = static_cast<std::int64_t>(s.cp) * (with_tp ? s.tp : 1);
-  for (const std::int64_t k : {pieces, slices})
+  for (const std::int64_t k : {pieces, slices}) {
     if (length % k != 0)
       refuse_at("strategy.cp",
                 fmt::format("cp({}){}: sequence_length({}) % {} = {} != 0", s.cp,
                             k == slices && with_tp ? fmt::format(" * tp({})", s.tp) : " in early and late pieces",
                             length, k, length % k),
                 fmt::format("choose a sequence length that is a multiple of {}", k));
+  }
 }
 
 /// Blocks of keys that travel are joined whole: neither those that a window hides nor a score of no key's are told
@@ -63,8 +64,8 @@ void refuse_windows(const PlanRequest& request) {
 /// All-to-all deals heads to the ranks of both axes.
 void check_heads(const PlanRequest& request) {
   const StrategySettings& s = request.settings;
-  for (const BlockSpec& block : request.workload.network.blocks)
-    for (const TensorSpec& t : block.tensors)
+  for (const BlockSpec& block : request.workload.network.blocks) {
+    for (const TensorSpec& t : block.tensors) {
       for (const Dim& d : t.shape) {
         if ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) ||
             d.size % (static_cast<std::int64_t>(s.cp) * s.tp) == 0)
@@ -75,6 +76,8 @@ void check_heads(const PlanRequest& request) {
                         s.cp * s.tp, d.tag == DimTag::heads ? "num_attention_heads" : "num_key_value_heads", d.size),
             "set strategy.context to ring, which needs no heads of its own, or make cp smaller");
       }
+    }
+  }
 }
 
 class ContextParallel final : public Strategy {
@@ -92,13 +95,14 @@ class ContextParallel final : public Strategy {
       refuse_at("strategy.cp",
                 "some attentions are causal and some are not: no one division of the sequence balances both",
                 "set strategy.cp to 1");
-    if (request.workload.kernels.attention == AttentionKernel::unfused)
+    if (request.workload.kernels.attention == AttentionKernel::unfused) {
       refuse_at(
           "kernels.attention",
           fmt::format("cp({}) joins blocks of attention by the log-sum-exp that fused kernels write; unfused ones "
                       "keep whole rows of scores",
                       request.settings.cp),
           "set kernels.attention to flash");
+    }
     refuse_windows(request);
     check_slices(request);
     if (request.settings.context == ContextExchange::ulysses) check_heads(request);
@@ -106,7 +110,7 @@ class ContextParallel final : public Strategy {
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     const auto& blocks = request.workload.network.blocks;
-    for (std::size_t b = 0; b < blocks.size(); ++b)
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t) {
         const Shape& shape = blocks[b].tensors[t].shape;
         for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -118,6 +122,7 @@ class ContextParallel final : public Strategy {
           layout.insert(layout.begin(), {Axis::cp, slice});
         }
       }
+    }
   }
 };
 

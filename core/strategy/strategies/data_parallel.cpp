@@ -15,7 +15,7 @@ class DataParallel final : public Strategy {
   bool active(const PlanRequest& request) const override { return request.settings.dp > 1; }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     const auto& blocks = request.workload.network.blocks;
-    for (std::size_t b = 0; b < blocks.size(); ++b)
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t) {
         const Shape& shape = blocks[b].tensors[t].shape;
         for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -25,6 +25,7 @@ class DataParallel final : public Strategy {
           if (request.settings.dp_shard > 1) layout.emplace_back(Axis::dp_shard, shard_on(static_cast<int>(d)));
         }
       }
+    }
   }
 };
 

@@ -18,13 +18,14 @@ class Fsdp final : public Strategy {
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
   void check(const PlanRequest& request) const override {
     const StrategySettings& s = request.settings;
-    if (request.workload.network.routing() != nullptr && s.dp_replicate > 1 && s.dp_shard * s.cp > 1)
+    if (request.workload.network.routing() != nullptr && s.dp_replicate > 1 && s.dp_shard * s.cp > 1) {
       throw Error(ErrorKind::usage,
                   fmt::format("copies of experts lie along the ranks of a stage, not within dp_shard({}): they have no "
                               "lowering with dp_replicate({})",
                               s.dp_shard, s.dp_replicate),
                   "strategy.dp_replicate",
                   fmt::format("set strategy.dp_replicate to 1 and strategy.dp_shard to {}", s.dp));
+    }
     const FsdpSettings& f = s.fsdp;
     if (f.reshard_after_backward == Reshard::never && f.reshard_after_forward == Reshard::always)
       throw Error(ErrorKind::usage, "parameters that are dropped after forward cannot be kept after backward",

@@ -40,7 +40,7 @@ class PipelineParallel final : public Strategy {
       return;
     }
     if (s.uneven_layers && layers >= chunks) return;
-    if (layers % chunks != 0)
+    if (layers % chunks != 0) {
       throw Error(
           ErrorKind::usage,
           s.virtual_stages > 1 ? fmt::format("layers({}) do not divide by pp({}) * virtual_stages({}) = {}", layers,
@@ -48,6 +48,7 @@ class PipelineParallel final : public Strategy {
                                : fmt::format("layers({}) do not divide by pp({})", layers, s.pp),
           "strategy.pp",
           "every chunk holds the same number of layers: choose pp and virtual_stages whose product divides them");
+    }
   }
 
  private:

@@ -33,7 +33,7 @@ class SequenceParallel final : public Strategy {
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     const auto& blocks = request.workload.network.blocks;
-    for (std::size_t b = 0; b < blocks.size(); ++b)
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t) {
         const TensorSpec& tensor = blocks[b].tensors[t];
         const bool hidden = !tensor.shape.empty() && tensor.shape.back().tag == DimTag::hidden;
@@ -42,6 +42,7 @@ class SequenceParallel final : public Strategy {
           if (tensor.shape[d].tag == DimTag::sequence)
             plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(static_cast<int>(d)));
       }
+    }
   }
 };
 

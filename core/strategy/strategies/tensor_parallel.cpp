@@ -53,8 +53,8 @@ class TensorParallel final : public Strategy {
 
   void check(const PlanRequest& request) const override {
     const int tp = request.settings.tp;
-    for (const BlockSpec& block : request.workload.network.blocks)
-      for (const TensorSpec& tensor : block.tensors)
+    for (const BlockSpec& block : request.workload.network.blocks) {
+      for (const TensorSpec& tensor : block.tensors) {
         for (const Dim& dim : tensor.shape) {
           // A vocabulary is padded; heads and neurons are not.
           if (!splits(dim.tag) || dim.tag == DimTag::vocabulary || dim.size % tp == 0) continue;
@@ -65,6 +65,8 @@ class TensorParallel final : public Strategy {
                       fmt::format("tp({}) does not divide {}({})", tp, what(block, dim.tag), dim.size), "strategy.tp",
                       fmt::format("valid for this model: {}", valid));
         }
+      }
+    }
   }
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {

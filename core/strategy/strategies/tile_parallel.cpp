@@ -41,7 +41,7 @@ class TiledSide {
   }
 
   void assign(LayoutPlan& plan, Axis axis) const {
-    for (std::size_t b = 0; b < network_.blocks.size(); ++b)
+    for (std::size_t b = 0; b < network_.blocks.size(); ++b) {
       for (std::size_t t = 0; t < sides_[b].size(); ++t) {
         const Side& s = sides_[b][t];
         if (!s.tiled) continue;
@@ -51,6 +51,7 @@ class TiledSide {
         else
           plan.blocks[b].tensors[t].emplace_back(axis, Halo{d, s.before, s.after, {}});
       }
+    }
   }
 
  private:

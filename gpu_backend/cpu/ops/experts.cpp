@@ -120,7 +120,7 @@ struct Sort {
     std::vector<std::int64_t> first(n.size(), 0);
     for (std::size_t i = 1; i < n.size(); ++i) first[i] = first[i - 1] + n[i - 1];
     std::int64_t sorted = 0;
-    for (std::size_t e = 0; e < here; ++e)
+    for (std::size_t e = 0; e < here; ++e) {
       for (std::size_t p = 0; p < peers; ++p) {
         const std::size_t piece = p * here + e;
         for (std::size_t pair = 0; pair < pairs; ++pair) {
@@ -131,6 +131,7 @@ struct Sort {
         }
         sorted += n[piece];
       }
+    }
   }
 };
 template <class T>

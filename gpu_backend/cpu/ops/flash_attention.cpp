@@ -116,7 +116,7 @@ struct Forward {
       clear<T>(lse, -std::numeric_limits<T>::infinity());
     }
     std::vector<T> s(static_cast<std::size_t>(z.queries * z.keys)), keep(dropout.on() ? s.size() : 0);
-    for (std::int64_t b = 0; b < z.batch; ++b)
+    for (std::int64_t b = 0; b < z.batch; ++b) {
       for (std::int64_t h = 0; h < z.heads; ++h) {
         scores_of(c, z, q, k, b, h, s);
         for (std::int64_t i = 0; i < z.queries; ++i)
@@ -129,6 +129,7 @@ struct Forward {
         gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data),
                 z.heads * z.v);
       }
+    }
   }
   /// Softmax of a row and its sink in place; its log-sum-exp.
   static T normalise(T* row, std::int64_t n, T sink) {
@@ -155,7 +156,7 @@ struct Backward {
       for (std::size_t i = 6; i < 9; ++i) clear<T>(c.operand(i));
     std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()),
         keep(dropout.on() ? p.size() : 0);
-    for (std::int64_t b = 0; b < z.batch; ++b)
+    for (std::int64_t b = 0; b < z.batch; ++b) {
       for (std::int64_t h = 0; h < z.heads; ++h) {
         scores_of(c, z, q, k, b, h, p);
         for (std::int64_t i = 0; i < z.queries; ++i)
@@ -183,6 +184,7 @@ struct Backward {
         gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta,
                 const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
       }
+    }
   }
   /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP; those sums.
   static std::vector<T> through_softmax(const OperatorCall& c, const FlashAttentionShapes<T>& z, const Matrix<T>& dout,

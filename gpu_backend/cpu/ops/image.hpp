@@ -109,19 +109,22 @@ struct Meeting {
 template <class F>
 void meet(const Sides& small, const Sides& large, const Windows& w, F f) {
   std::int64_t k = 0;
-  for (std::int64_t k0 = 0; k0 < w.kernel[0]; ++k0)
-    for (std::int64_t k1 = 0; k1 < w.kernel[1]; ++k1)
+  for (std::int64_t k0 = 0; k0 < w.kernel[0]; ++k0) {
+    for (std::int64_t k1 = 0; k1 < w.kernel[1]; ++k1) {
       for (std::int64_t k2 = 0; k2 < w.kernel[2]; ++k2, ++k) {
         const Meeting a = meeting(small, large, w, 0, k0), b = meeting(small, large, w, 1, k1),
                       c = meeting(small, large, w, 2, k2);
         if (c.begin == c.end) continue;
-        for (std::int64_t x = a.begin; x < a.end; ++x)
+        for (std::int64_t x = a.begin; x < a.end; ++x) {
           for (std::int64_t y = b.begin; y < b.end; ++y) {
             const std::int64_t from = (x * small.length[1] + y) * small.length[2] + c.begin;
             const std::int64_t row = (x * w.stride[0] + a.offset) * large.length[1] + y * w.stride[1] + b.offset;
             f(k, from, row * large.length[2] + c.begin * w.stride[2] + c.offset, c.end - c.begin, w.stride[2]);
           }
+        }
       }
+    }
+  }
 }
 
 }  // namespace rehearse

@@ -34,7 +34,7 @@ double largest_of(const T* x, std::int64_t n) {
 template <class T>
 void cast_blocks(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t high, std::int64_t wide,
                  const Fp8Format& f, bool power_of_two) {
-  for (std::int64_t r = 0; r < rows; r += high)
+  for (std::int64_t r = 0; r < rows; r += high) {
     for (std::int64_t c = 0; c < columns; c += wide) {
       const std::int64_t bottom = std::min(r + high, rows), right = std::min(c + wide, columns);
       double largest = 0;
@@ -46,6 +46,7 @@ void cast_blocks(const T* from, T* to, std::int64_t rows, std::int64_t columns, 
         for (std::int64_t j = c; j < right; ++j)
           to[i * columns + j] = static_cast<T>(rounded(static_cast<double>(from[i * columns + j]) * scale, f) / scale);
     }
+  }
 }
 
 template <class T>
@@ -78,13 +79,14 @@ struct Delayed {
 template <class T>
 struct UpdateScales {
   static void run(const OperatorCall& c) {
-    for (const TensorView& x : c.operands)
+    for (const TensorView& x : c.operands) {
       for (std::size_t role = 0; role < 3; ++role) {
         T* state = x.as<T>();
         state[role] = static_cast<T>(
             state[3 + role] > 0 ? kFormatOfRole[role].largest / static_cast<double>(state[3 + role]) : 0.0);
         state[3 + role] = T{0};
       }
+    }
   }
 };
 

@@ -235,7 +235,7 @@ class StateSpaceGrad {
   void of_convolution(const Sample<T>& s) {
     for (std::int64_t t = 0; t < z_.tokens; ++t)
       for (std::int64_t ch = 0; ch < z_.channels(); ++ch) dmixed_[s.at(t, ch)] *= silu_slope(s.convolved(t, ch));
-    for (std::int64_t t = 0; t < z_.tokens; ++t)
+    for (std::int64_t t = 0; t < z_.tokens; ++t) {
       for (std::int64_t ch = 0; ch < z_.channels(); ++ch) {
         T sum{0};
         for (std::int64_t i = std::max<std::int64_t>(0, z_.window - z_.tokens + t); i < z_.window; ++i)
@@ -247,6 +247,7 @@ class StateSpaceGrad {
         for (std::int64_t i = std::max<std::int64_t>(0, z_.window - 1 - t); i < z_.window; ++i)
           dweight_[ch * z_.window + i] += du * in_.in.at(z_, s.row(t - z_.window + 1 + i), ch);
       }
+    }
   }
 
   Sizes z_;

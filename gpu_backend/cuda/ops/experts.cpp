@@ -143,7 +143,7 @@ void run_sort(const OperatorCall& c) {
     const std::int64_t bytes = row_width(from) * static_cast<std::int64_t>(size_of(from.type));
     std::vector<Piece> pieces;
     std::int64_t sorted = 0, largest = 0;
-    for (std::int64_t e = 0; e < here; ++e)
+    for (std::int64_t e = 0; e < here; ++e) {
       for (std::int64_t p = 0; p < peers; ++p) {
         const auto piece = static_cast<std::size_t>(p * here + e);
         if (n[piece] > 0)
@@ -152,6 +152,7 @@ void run_sort(const OperatorCall& c) {
         largest = std::max(largest, n[piece] * bytes);
         sorted += n[piece];
       }
+    }
     if (pieces.empty()) continue;
     copy_pieces(stream(c), from.data, to.data, counted ? sent(c, pieces) : c.launch->listed(pieces),
                 static_cast<int>(pieces.size()), largest);

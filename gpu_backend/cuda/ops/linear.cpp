@@ -147,7 +147,7 @@ template <class A, class B, class C>
 void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv_heads, const Product& z, A a, B b,
                 C out, bool shared) {
   const std::int64_t heads = scores.extent(1), group = heads / kv_heads;
-  for (std::int64_t h = 0; h < heads; ++h)
+  for (std::int64_t h = 0; h < heads; ++h) {
     c.launch->gemm->run(stream(c), {.m = z.m,
                                     .n = z.n,
                                     .k = z.k,
@@ -157,6 +157,7 @@ void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv
                                     .c = out(h, h / group),
                                     .beta = shared && h % group != 0 ? 1.0 : 0.0,
                                     .tf32 = in_tf32(c)});
+  }
 }
 
 /// q, k, scores; or output gradient, v, gradient of the probabilities

@@ -106,8 +106,8 @@ int import(const Arguments& arguments, Console& console) {
 Verb import_verb() {
   return {"import",
           "What other programs wrote: machines, profilers' traces, nccl-tests' tables.",
-          {"rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids --nic-rate 400Gb/s -o "
-           "mybox.json",
+          {std::string("rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids ") +
+               "--nic-rate 400Gb/s -o mybox.json",
            "rehearse import topology topology.xml -o mybox.json",
            "rehearse import topology graph.xml --machine mybox.json -o mybox.json",
            "rehearse import trace rank0.json.gz rank1.json.gz -o job.json",
