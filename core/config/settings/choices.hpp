@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace rehearse {
@@ -107,9 +106,9 @@ enum class Balance {
 /// Whether gathered parameters are dropped after a pass.
 enum class Reshard { automatic, always, never };
 
-/// The words of a choice, in the order of the enumerators. Defined for every enum of this file.
+/// The words of a choice, in the order of the enumerators: one for every enum of this file.
 template <class T>
-[[nodiscard]] const std::vector<std::string>& names_of();
+[[nodiscard]] const std::vector<std::string>& names_of() = delete;
 template <>
 const std::vector<std::string>& names_of<Precision>();
 template <>
@@ -155,13 +154,9 @@ const std::vector<std::string>& names_of<Reshard>();
 
 /// Those that names_of() knows.
 template <class T>
-concept Choice = std::is_same_v<T, Precision> || std::is_same_v<T, Fp8Recipe> || std::is_same_v<T, Fp8Copies> ||
-    std::is_same_v<T, Recompute> || std::is_same_v<T, RecomputeMethod> || std::is_same_v<T, AttentionKernel> ||
-    std::is_same_v<T, FlashKernel> || std::is_same_v<T, HostCode> || std::is_same_v<T, ProductCalls> ||
-    std::is_same_v<T, GradientDtype> || std::is_same_v<T, Optimizer> || std::is_same_v<T, OwnOptimizer> ||
-    std::is_same_v<T, StatisticsScope> || std::is_same_v<T, Offload> || std::is_same_v<T, Imbalance> ||
-    std::is_same_v<T, Dispatch> || std::is_same_v<T, ContextExchange> || std::is_same_v<T, DataParallelism> ||
-    std::is_same_v<T, GradientSync> || std::is_same_v<T, Balance> || std::is_same_v<T, Reshard>;
+concept Choice = requires {
+  names_of<T>();
+};
 
 /// The word for a choice.
 template <Choice T>
