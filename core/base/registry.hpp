@@ -1,6 +1,14 @@
 #pragma once
-// Named registries: one entry makes a thing appear in list, explain, help, completion, validation and the property
-// tests.
+// Named registries. Strategies, schedules, back ends, report formats, model families and more each have one; what
+// enters it appears in list, explain, help, completion, validation and the property tests, and no list elsewhere names
+// it.
+//
+//   Registry<std::shared_ptr<const Schedule>>& schedules();      // in the header of the kind: one registry
+//   const bool registered_gpipe = schedules().add(               // in gpipe.cpp, before main() begins
+//       {"gpipe", "all forwards, then all backwards", {}, std::make_shared<GPipe>()});
+//   const Schedule& s = *schedules().at("gpipe").value;          // an unknown name: Error with the nearest and all
+//
+// Registries are filled while the program starts and only read afterwards, from any thread.
 
 #include <algorithm>
 #include <span>
@@ -24,20 +32,22 @@ struct ParameterHelp {
   std::string default_text;
 };
 
+/// `Value` is what an entry stands for: an object, a function that makes one, or a row of data.
 template <class Value>
 class Registry {
  public:
   struct Entry {
-    std::string name;
-    std::string summary;  ///< One line.
-    std::vector<ParameterHelp> parameters;
+    std::string name;                       ///< As users type it; unique in its registry.
+    std::string summary;                    ///< One line.
+    std::vector<ParameterHelp> parameters;  ///< Those it takes; may be empty.
     Value value;
   };
 
+  /// `kind` is the singular word for what is registered, as errors name it: "schedule".
   explicit Registry(std::string kind) : kind_(std::move(kind)) {}
 
   /// Registers; entries are kept sorted by name, so that listings don't depend on link order. Returns true, for static
-  /// initialisers.
+  /// initialisers. Throws std::logic_error for a name that is taken.
   bool add(Entry entry) {
     auto at = std::lower_bound(entries_.begin(), entries_.end(), entry.name,
                                [](const Entry& e, const std::string& n) { return e.name < n; });

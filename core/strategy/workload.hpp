@@ -1,4 +1,5 @@
 #pragma once
+// What lower() is given besides the strategy and the cluster.
 
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/kernels.hpp"
@@ -9,10 +10,10 @@ namespace rehearse {
 
 /// What is trained, apart from how it is spread.
 struct Workload {
-  Network network;
-  TrainingSettings training;
-  KernelSettings kernels;
-  InputSettings input{};
+  Network network;            ///< Blocks of operators, with sizes.
+  TrainingSettings training;  ///< Batch, sequence length, precision, optimizer.
+  KernelSettings kernels;     ///< Which kernels run.
+  InputSettings input{};      ///< Where samples come from; the default costs nothing.
 };
 
 }  // namespace rehearse
