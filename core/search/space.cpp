@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"

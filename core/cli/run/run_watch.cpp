@@ -1,5 +1,6 @@
 #include "core/cli/run/run_watch.hpp"
 
+#include <cmath>
 #include <csignal>
 
 #include <fmt/format.h>

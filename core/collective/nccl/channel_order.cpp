@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.hpp"
 #include "core/collective/nccl/channel_search.hpp"
 
 namespace rehearse::nccl {

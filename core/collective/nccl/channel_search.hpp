@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/collective/nccl/nccl_graph.hpp"
 #include "core/collective/nccl/nccl_paths.hpp"
 

@@ -1,4 +1,5 @@
 #include "core/collective/nccl/graph_passes.hpp"
+#include "core/base/index.hpp"
 
 #include <algorithm>
 #include <tuple>
