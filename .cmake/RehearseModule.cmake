@@ -36,7 +36,7 @@ endfunction()
 # Off with -DREHEARSE_UNITY=OFF, for whoever works on one file for hours.
 function(rehearse_unity target)
   if(REHEARSE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 18)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # A source of a batch is to GCC a header, in which types without linkage would be a fault.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
