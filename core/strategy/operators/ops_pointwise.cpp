@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
@@ -21,19 +22,16 @@ const OpSpec* sole_reader(const BlockSpec& spec, const OpSpec& op, OpKind kind) 
   return found != nullptr && found->kind == kind ? found : nullptr;
 }
 
-const OpSpec* writer_of(const BlockSpec& spec, int t) {
-  for (const OpSpec& op : spec.ops)
-    if (std::find(op.outputs.begin(), op.outputs.end(), t) != op.outputs.end()) return &op;
-  return nullptr;
-}
-
 /// The dropout that runs inside an addition that reads it, where kernels are fused: the first such input. Null where
 /// there is none.
 const OpSpec* fused_dropout(BlockBody& b, const OpSpec& add) {
   if (!b.options().kernels.fused_norm) return nullptr;
   for (const int t : add.inputs) {
-    const OpSpec* w = writer_of(*b.tensors().spec, t);
-    if (w != nullptr && w->kind == OpKind::dropout && sole_reader(*b.tensors().spec, *w, OpKind::add) == &add) return w;
+    const BlockSpec& spec = *b.tensors().spec;
+    const int writer = writer_of(spec, t);
+    if (writer < 0) continue;
+    const OpSpec& w = nth(spec.ops, writer);
+    if (w.kind == OpKind::dropout && sole_reader(spec, w, OpKind::add) == &add) return &w;
   }
   return nullptr;
 }
