@@ -209,18 +209,18 @@ Document document_of(const ordered_json& sweep) {
   return out;
 }
 
-struct Part {
+struct SweepPart {
   std::string file;
   ordered_json json;
   SearchShard shard;
 };
 
-Part read_part(const std::string& text, const std::string& file) {
+SweepPart read_sweep_part(const std::string& text, const std::string& file) {
   const nlohmann::json document = parse_json(text, file);
   ObjectReader reader(document, file);
   const std::vector<std::string> schema{kSweepSchema};
   (void)reader.choice("schema", schema);
-  Part out{file, ordered_json::parse(text), {}};
+  SweepPart out{file, ordered_json::parse(text), {}};
   if (auto shard = reader.optional_object("shard")) {
     out.shard.count = static_cast<int>(shard->integer("count", {1, 1'000'000}));
     out.shard.index = static_cast<int>(shard->integer("index", {0, out.shard.count - 1}));
@@ -246,10 +246,10 @@ Part read_part(const std::string& text, const std::string& file) {
 Document sweep_document(const SweepReport& report) { return document_of(sweep_json(report)); }
 
 Document merged_sweep(const std::vector<std::pair<std::string, std::string>>& texts) {
-  std::vector<Part> parts;
+  std::vector<SweepPart> parts;
   std::vector<std::pair<std::string, SearchShard>> shards;
   for (const auto& [file, text] : texts) {
-    parts.push_back(read_part(text, file));
+    parts.push_back(read_sweep_part(text, file));
     shards.emplace_back(file, parts.back().shard);
     for (const char* key : {"resolved", "vary", "backend"})
       if (parts.back().json[key] != parts.front().json[key])
@@ -261,7 +261,7 @@ Document merged_sweep(const std::vector<std::pair<std::string, std::string>>& te
   ordered_json whole = parts.front().json;
   whole.erase("shard");
   std::vector<ordered_json> points;
-  for (Part& part : parts) {
+  for (SweepPart& part : parts) {
     if (part.json["interrupted"].get<bool>()) whole["interrupted"] = true;
     for (ordered_json& p : part.json["points"]) points.push_back(std::move(p));
   }
