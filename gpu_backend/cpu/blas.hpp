@@ -8,7 +8,7 @@ namespace rehearse {
 /// One operand: `data[i * stride + j]` is row i, column j as stored; `transposed` means that the product reads it the
 /// other way round.
 template <class T>
-struct Matrix {
+struct MatrixView {
   const T* data;
   std::int64_t stride;
   bool transposed = false;
@@ -16,12 +16,12 @@ struct Matrix {
 
 /// C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C, row-major. With beta 0, C need not be initialised.
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const Matrix<T>& a, const Matrix<T>& b, T beta, T* c,
-          std::int64_t stride);
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a, const MatrixView<T>& b,
+          T beta, T* c, std::int64_t stride);
 /// The same by the plain loop.
 template <class T>
-void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const Matrix<T>& a, const Matrix<T>& b,
-                    T beta, T* c, std::int64_t stride);
+void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a,
+                    const MatrixView<T>& b, T beta, T* c, std::int64_t stride);
 
 /// Threads that one product may use; no effect on a BLAS that cannot be told.
 void set_blas_threads(int threads);

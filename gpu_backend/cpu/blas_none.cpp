@@ -3,14 +3,14 @@
 namespace rehearse {
 
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const Matrix<T>& a, const Matrix<T>& b, T beta, T* c,
-          std::int64_t stride) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a, const MatrixView<T>& b,
+          T beta, T* c, std::int64_t stride) {
   reference_gemm(m, n, k, alpha, a, b, beta, c, stride);
 }
-template void gemm(std::int64_t, std::int64_t, std::int64_t, float, const Matrix<float>&, const Matrix<float>&, float,
-                   float*, std::int64_t);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, double, const Matrix<double>&, const Matrix<double>&,
-                   double, double*, std::int64_t);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, float, const MatrixView<float>&, const MatrixView<float>&,
+                   float, float*, std::int64_t);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, double, const MatrixView<double>&,
+                   const MatrixView<double>&, double, double*, std::int64_t);
 
 void set_blas_threads(int) {}
 const char* blas_name() { return "plain loops"; }

@@ -12,16 +12,16 @@ CBLAS_TRANSPOSE order(bool transposed) { return transposed ? CblasTrans : CblasN
 }  // namespace
 
 template <>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Matrix<float>& a, const Matrix<float>& b,
-          float beta, float* c, std::int64_t stride) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const MatrixView<float>& a,
+          const MatrixView<float>& b, float beta, float* c, std::int64_t stride) {
   if (m == 0 || n == 0) return;
   cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(m), narrow(n), narrow(k), alpha, a.data,
               narrow(a.stride), b.data, narrow(b.stride), beta, c, narrow(stride));
 }
 
 template <>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const Matrix<double>& a,
-          const Matrix<double>& b, double beta, double* c, std::int64_t stride) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const MatrixView<double>& a,
+          const MatrixView<double>& b, double beta, double* c, std::int64_t stride) {
   if (m == 0 || n == 0) return;
   cblas_dgemm(CblasRowMajor, order(a.transposed), order(b.transposed), narrow(m), narrow(n), narrow(k), alpha, a.data,
               narrow(a.stride), b.data, narrow(b.stride), beta, c, narrow(stride));

@@ -3,8 +3,8 @@
 namespace rehearse {
 
 template <class T>
-void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const Matrix<T>& a, const Matrix<T>& b,
-                    T beta, T* c, std::int64_t stride) {
+void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a,
+                    const MatrixView<T>& b, T beta, T* c, std::int64_t stride) {
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       T sum{0};
@@ -17,9 +17,9 @@ void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, con
   }
 }
 
-template void reference_gemm(std::int64_t, std::int64_t, std::int64_t, float, const Matrix<float>&,
-                             const Matrix<float>&, float, float*, std::int64_t);
-template void reference_gemm(std::int64_t, std::int64_t, std::int64_t, double, const Matrix<double>&,
-                             const Matrix<double>&, double, double*, std::int64_t);
+template void reference_gemm(std::int64_t, std::int64_t, std::int64_t, float, const MatrixView<float>&,
+                             const MatrixView<float>&, float, float*, std::int64_t);
+template void reference_gemm(std::int64_t, std::int64_t, std::int64_t, double, const MatrixView<double>&,
+                             const MatrixView<double>&, double, double*, std::int64_t);
 
 }  // namespace rehearse

@@ -13,17 +13,17 @@ namespace {
 
 /// One head of a [b, s, heads, d] tensor as a matrix [s, d].
 template <class T>
-Matrix<T> head(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) {
+MatrixView<T> head(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) {
   const std::int64_t d = x.extent(3), stride = x.extent(2) * d;
   return {x.as<T>() + b * x.extent(1) * stride + h * d, stride, transposed};
 }
 /// One head of scores [b, heads, s, s].
 template <class T>
-Matrix<T> square(const TensorView& p, std::int64_t b, std::int64_t h, bool transposed = false) {
+MatrixView<T> square(const TensorView& p, std::int64_t b, std::int64_t h, bool transposed = false) {
   return {p.as<T>() + (b * p.extent(1) + h) * p.extent(2) * p.extent(3), p.extent(3), transposed};
 }
 template <class T>
-T* writable(const Matrix<T>& m) {
+T* writable(const MatrixView<T>& m) {
   return const_cast<T*>(m.data);
 }
 
@@ -35,7 +35,7 @@ void every_head(const TensorView& scores, std::int64_t kv_heads, std::int64_t m,
   const std::int64_t heads = scores.extent(1), group = heads / kv_heads;
   for (std::int64_t i = 0; i < scores.extent(0); ++i)
     for (std::int64_t h = 0; h < heads; ++h) {
-      const Matrix<T> out = c(i, h, h / group);
+      const MatrixView<T> out = c(i, h, h / group);
       gemm<T>(m, n, k, 1, a(i, h, h / group), b(i, h, h / group), shared && h % group != 0 ? T{1} : T{0}, writable(out),
               out.stride);
     }

@@ -38,11 +38,11 @@ struct FlashAttentionShapes {
   [[nodiscard]] std::int64_t lse(std::int64_t b, std::int64_t i, std::int64_t h) const {
     return (b * query_rows + first + i) * heads + h;
   }
-  [[nodiscard]] Matrix<T> q(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
+  [[nodiscard]] MatrixView<T> q(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
     const std::int64_t width = x.extent(3);
     return {x.as<T>() + ((b * query_rows + first) * heads + h) * width, heads * width, transposed};
   }
-  [[nodiscard]] Matrix<T> k(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
+  [[nodiscard]] MatrixView<T> k(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
     const std::int64_t width = x.extent(3);
     return {x.as<T>() + (b * key_rows * kv_heads + kv(h)) * width, kv_heads * width, transposed};
   }
@@ -187,8 +187,9 @@ struct Backward {
     }
   }
   /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP; those sums.
-  static std::vector<T> through_softmax(const OperatorCall& c, const FlashAttentionShapes<T>& z, const Matrix<T>& dout,
-                                        const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
+  static std::vector<T> through_softmax(const OperatorCall& c, const FlashAttentionShapes<T>& z,
+                                        const MatrixView<T>& dout, const MatrixView<T>& out, const std::vector<T>& p,
+                                        std::vector<T>& dp) {
     const T scale = static_cast<T>(c.task->scalars.at(0));
     std::vector<T> dots;
     for (std::int64_t i = 0; i < z.queries; ++i) {

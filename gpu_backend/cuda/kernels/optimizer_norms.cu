@@ -73,18 +73,18 @@ __device__ inline std::int64_t along(const Places& from, int d, std::int64_t x, 
 /// A matrix as its elements are stored: `columns` beside each other, `rows` of an expert, `experts` below each other.
 struct Local {
   std::int64_t experts, rows, columns;
-  __host__ __device__ explicit Local(const Matrix& m)
+  __host__ __device__ explicit Local(const FactoredMatrix& m)
       : experts(m.experts ? m.weight.extents[0] : 1), rows(m.weight.extents[m.experts ? 1 : 0]), columns(1) {
     for (int d = m.experts ? 2 : 1; d < m.weight.rank; ++d) columns *= m.weight.extents[d];
   }
 };
 /// Places of the statistics of a row and of a column of an expert; -1 for padding.
-__device__ inline std::int64_t row_place(const Matrix& m, std::int64_t expert, std::int64_t row) {
+__device__ inline std::int64_t row_place(const FactoredMatrix& m, std::int64_t expert, std::int64_t row) {
   if (!m.experts) return along(m.weight, 0, row, m.rows, 0);
   const std::int64_t e = along(m.weight, 0, expert, m.rows, 0), r = along(m.weight, 1, row, m.rows, 1);
   return e < 0 || r < 0 ? -1 : e * m.rows.extents[1] + r;
 }
-__device__ inline std::int64_t column_place(const Matrix& m, std::int64_t expert, std::int64_t column) {
+__device__ inline std::int64_t column_place(const FactoredMatrix& m, std::int64_t expert, std::int64_t column) {
   const int lead = m.experts ? 1 : 0;
   std::int64_t out = 0, stride = 1;
   for (int d = m.weight.rank - 1; d > lead; --d) {
@@ -99,7 +99,7 @@ __device__ inline std::int64_t column_place(const Matrix& m, std::int64_t expert
   return e < 0 ? -1 : e * stride + out;
 }
 /// Stored element of a place, or -1.
-__device__ inline std::int64_t element(const Matrix& m, const Local& z, std::int64_t expert, std::int64_t row,
+__device__ inline std::int64_t element(const FactoredMatrix& m, const Local& z, std::int64_t expert, std::int64_t row,
                                        std::int64_t column) {
   const std::int64_t i = (expert * z.rows + row) * z.columns + column - m.weight.flat;
   return i >= 0 && i < m.weight.stored ? i : -1;
@@ -111,7 +111,8 @@ __host__ __device__ inline std::int64_t per_expert(const Places& p, bool experts
 }
 /// Second moment of stored element i, in fp64: where all gradients of a row and of a column are 0 it is smaller than
 /// fp32 knows. False for padding.
-__device__ inline bool moment(const Matrix& m, const Statistics& s, const double* means, std::int64_t i, double& out) {
+__device__ inline bool moment(const FactoredMatrix& m, const Statistics& s, const double* means, std::int64_t i,
+                              double& out) {
   const Local z(m);
   i += m.weight.flat;
   const std::int64_t expert = i / (z.rows * z.columns), r = row_place(m, expert, i / z.columns % z.rows),
@@ -124,7 +125,7 @@ __device__ inline bool moment(const Matrix& m, const Statistics& s, const double
 
 /// A block per row.
 template <class A>
-__global__ void row_sums_kernel(Reals gradient, Reals sums, Matrix m, A epsilon) {
+__global__ void row_sums_kernel(Reals gradient, Reals sums, FactoredMatrix m, A epsilon) {
   const Local z(m);
   for (std::int64_t job = blockIdx.x; job < z.experts * z.rows; job += gridDim.x) {
     const std::int64_t expert = job / z.rows, row = job % z.rows, to = row_place(m, expert, row);
@@ -143,7 +144,7 @@ __global__ void row_sums_kernel(Reals gradient, Reals sums, Matrix m, A epsilon)
 template <class A>
 struct ColumnPart {
   Reals gradient;
-  Matrix m;
+  FactoredMatrix m;
   A epsilon;
   std::int64_t rows_each;
   A* parts;
@@ -166,7 +167,7 @@ template <class A>
 struct ColumnSum {
   const A* parts;
   Reals sums;
-  Matrix m;
+  FactoredMatrix m;
   std::int64_t chunks;
   template <int>
   __device__ void at(std::int64_t job) const {
@@ -204,7 +205,7 @@ __global__ void means_kernel(Reals statistics, std::int64_t each_has, double* me
 struct FactoredChange {
   Reals gradient;
   Statistics statistics;
-  Matrix m;
+  FactoredMatrix m;
   const double* means;
   __device__ double operator()(std::int64_t i) const {
     double v = 1;
@@ -254,7 +255,7 @@ struct AdafactorMatrix {
   Reals gradient, weights;
   AdafactorStep s;
   Statistics statistics;
-  Matrix m;
+  FactoredMatrix m;
   const double* means;
   template <int>
   __device__ void at(std::int64_t i) const {
@@ -271,17 +272,17 @@ struct AdafactorVector {
   }
 };
 
-std::int64_t experts_held(const Matrix& m) {
+std::int64_t experts_held(const FactoredMatrix& m) {
   return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0];
 }
 }  // namespace
 
 std::size_t sum_scratch_bytes(std::int64_t n) { return parts_bytes(n); }
-std::size_t factor_scratch_bytes(const Matrix& m) {
+std::size_t factor_scratch_bytes(const FactoredMatrix& m) {
   const Local z(m);
   return static_cast<std::size_t>(chunks_of(z) * z.experts * z.columns) * sizeof(double);
 }
-std::size_t means_bytes(const Matrix& m) { return static_cast<std::size_t>(experts_held(m)) * sizeof(double); }
+std::size_t means_bytes(const FactoredMatrix& m) { return static_cast<std::size_t>(experts_held(m)) * sizeof(double); }
 
 void lamb_moments(cudaStream_t stream, const LambTensor& t, const LambRule& rule, void* scratch) {
   with_sums_of(t.first.type, [&](auto a) {
@@ -296,7 +297,7 @@ void lamb(cudaStream_t stream, const LambTensor& t, const LambRule& rule) {
   with_sums_of(t.first.type, [&](auto a) { each_one(stream, LambUpdate<decltype(a)>{{t, rule}}, t.n); });
 }
 
-void factor_sums(cudaStream_t stream, Reals gradient, const Statistics& sums, const Matrix& m, double epsilon,
+void factor_sums(cudaStream_t stream, Reals gradient, const Statistics& sums, const FactoredMatrix& m, double epsilon,
                  void* scratch) {
   const Local z(m);
   const std::int64_t chunks = chunks_of(z);
@@ -319,12 +320,12 @@ void blend(cudaStream_t stream, Reals sum, Reals statistic, std::int64_t n, doub
     each_one(stream, Blend<decltype(a)>{sum, statistic, static_cast<decltype(a)>(over), keep}, n);
   });
 }
-void factor_means(cudaStream_t stream, const Statistics& s, const Matrix& m, double* means) {
+void factor_means(cudaStream_t stream, const Statistics& s, const FactoredMatrix& m, double* means) {
   launch(&means_kernel, dim3(static_cast<unsigned>(experts_held(m))), dim3(kThreads), 0, stream,
          m.rows_complete ? s.rows : s.columns, per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
 }
-void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means,
-                     Reals change, void* scratch) {
+void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const FactoredMatrix& m,
+                     const double* means, Reals change, void* scratch) {
   over_all<Sum>(stream, FactoredChange{gradient, s, m, means}, m.weight.stored, change, 0, scratch);
 }
 void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_t n, double epsilon,
@@ -337,7 +338,7 @@ void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_
 }
 
 void adafactor(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, const Statistics& s,
-               const Matrix& m, const double* means, const AdafactorRule& rule) {
+               const FactoredMatrix& m, const double* means, const AdafactorRule& rule) {
   each_one(stream, AdafactorMatrix{gradient, weights, {size, change, rule}, s, m, means}, m.weight.stored);
 }
 void adafactor_vector(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, Reals second,

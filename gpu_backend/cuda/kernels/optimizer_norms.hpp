@@ -36,7 +36,7 @@ struct Places {
 };
 /// A weight [experts where there are any, rows, columns...], whose experts are matrices of their own, and its
 /// statistics [experts, rows] and [experts, columns...].
-struct Matrix {
+struct FactoredMatrix {
   Places weight, rows, columns;
   bool experts = false;
   /// Which statistics hold all of an expert's, so that their mean is the whole's.
@@ -47,17 +47,18 @@ struct Statistics {
 };
 
 [[nodiscard]] std::size_t sum_scratch_bytes(std::int64_t n);
-[[nodiscard]] std::size_t factor_scratch_bytes(const Matrix& m);
-[[nodiscard]] std::size_t means_bytes(const Matrix& m);
+[[nodiscard]] std::size_t factor_scratch_bytes(const FactoredMatrix& m);
+[[nodiscard]] std::size_t means_bytes(const FactoredMatrix& m);
 /// Sums of squared gradients plus epsilon, by row and by column. `scratch` holds factor_scratch_bytes().
-void factor_sums(cudaStream_t, Reals gradient, const Statistics& sums, const Matrix& m, double epsilon, void* scratch);
+void factor_sums(cudaStream_t, Reals gradient, const Statistics& sums, const FactoredMatrix& m, double epsilon,
+                 void* scratch);
 /// statistic = keep * statistic + (1 - keep) * sum / over
 void blend(cudaStream_t, Reals sum, Reals statistic, std::int64_t n, double over, PerStep<double> keep);
 /// Mean of the statistics of each expert held. `means` holds means_bytes().
-void factor_means(cudaStream_t, const Statistics& statistics, const Matrix& m, double* means);
+void factor_means(cudaStream_t, const Statistics& statistics, const FactoredMatrix& m, double* means);
 /// Sum of gradient^2 / second moment. `scratch` holds sum_scratch_bytes() of the elements.
-void factored_change(cudaStream_t, Reals gradient, const Statistics& statistics, const Matrix& m, const double* means,
-                     Reals change, void* scratch);
+void factored_change(cudaStream_t, Reals gradient, const Statistics& statistics, const FactoredMatrix& m,
+                     const double* means, Reals change, void* scratch);
 /// The same of a vector, whose second moment is updated first.
 void whole_change(cudaStream_t, Reals gradient, Reals second, std::int64_t n, double epsilon, PerStep<double> keep,
                   Reals change, void* scratch);
@@ -69,7 +70,7 @@ struct AdafactorRule {
   bool by_size;
 };
 void adafactor(cudaStream_t, Reals gradient, Reals weights, Reals size, Reals change, const Statistics& statistics,
-               const Matrix& m, const double* means, const AdafactorRule& rule);
+               const FactoredMatrix& m, const double* means, const AdafactorRule& rule);
 void adafactor_vector(cudaStream_t, Reals gradient, Reals weights, Reals size, Reals change, Reals second,
                       std::int64_t n, const AdafactorRule& rule);
 

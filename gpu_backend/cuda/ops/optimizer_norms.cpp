@@ -64,20 +64,20 @@ Places places_of(const TensorView& x) {
   out.flat = x.held->flat.first, out.stored = x.elements();
   return out;
 }
-Matrix matrix_of(const TensorView& weights, const TensorView& rows, const TensorView& columns) {
-  Matrix m{places_of(weights), places_of(rows), places_of(columns), rows.held->shape.size() == 2, true};
+FactoredMatrix matrix_of(const TensorView& weights, const TensorView& rows, const TensorView& columns) {
+  FactoredMatrix m{places_of(weights), places_of(rows), places_of(columns), rows.held->shape.size() == 2, true};
   if (rows.held->sliced() || columns.held->sliced())
     throw Error(ErrorKind::unavailable, "Adafactor's statistics in slices", "cuda");
   m.rows_complete = rows.held->extents.back() == weights.held->shape[m.experts ? 1 : 0];
   return m;
 }
-double rows_of(const Matrix& m) { return static_cast<double>(m.weight.shape[m.experts ? 1 : 0]); }
-double columns_of(const Matrix& m) {
+double rows_of(const FactoredMatrix& m) { return static_cast<double>(m.weight.shape[m.experts ? 1 : 0]); }
+double columns_of(const FactoredMatrix& m) {
   double n = 1;
   for (int d = m.experts ? 2 : 1; d < m.weight.rank; ++d) n *= static_cast<double>(m.weight.shape[d]);
   return n;
 }
-double* means_of(const OperatorCall& c, const Matrix& m, const Statistics& statistics, ScratchInTurn& scratch) {
+double* means_of(const OperatorCall& c, const FactoredMatrix& m, const Statistics& statistics, ScratchInTurn& scratch) {
   auto* means = static_cast<double*>(scratch.of(means_bytes(m)));
   factor_means(stream(c), statistics, m, means);
   return means;
@@ -93,7 +93,7 @@ void run_squares(const OperatorCall& c) {
     square_sum(stream(c), &weights, 1, reals(c.operand(i + 2)), scratch.of(square_scratch_bytes(&weights, 1)));
     const bool matrix = is_matrix(w);
     if (matrix) {
-      const Matrix m = matrix_of(w, c.operand(i + 3), c.operand(i + 4));
+      const FactoredMatrix m = matrix_of(w, c.operand(i + 3), c.operand(i + 4));
       factor_sums(stream(c), reals(g), {reals(c.operand(i + 3)), reals(c.operand(i + 4))}, m, c.task->scalars.at(2),
                   scratch.of(factor_scratch_bytes(m)));
     }
@@ -122,7 +122,7 @@ void run_statistics(const OperatorCall& c) {
       continue;
     }
     const TensorView &rows = c.operand(i + 3), &columns = c.operand(i + 5);
-    const Matrix m = matrix_of(g, rows, columns);
+    const FactoredMatrix m = matrix_of(g, rows, columns);
     blend(stream(c), reals(c.operand(i + 2)), reals(rows), rows.elements(), columns_of(m), keep);
     blend(stream(c), reals(c.operand(i + 4)), reals(columns), columns.elements(), rows_of(m), keep);
     const Statistics statistics{reals(rows), reals(columns)};
@@ -154,7 +154,7 @@ void run_adafactor(const OperatorCall& c) {
       continue;
     }
     const Statistics statistics{reals(c.operand(i + 4)), reals(c.operand(i + 5))};
-    const Matrix m = matrix_of(w, c.operand(i + 4), c.operand(i + 5));
+    const FactoredMatrix m = matrix_of(w, c.operand(i + 4), c.operand(i + 5));
     adafactor(stream(c), reals(g), reals(w), reals(size), reals(change), statistics, m,
               means_of(c, m, statistics, means), rule);
     i += 6;

@@ -15,7 +15,7 @@ TEST_CASE("the BLAS computes what the plain loop says") {
         const std::int64_t m = 5, n = 7, k = 3;
         const Array a = random_reals({m, k}, 1), b = random_reals({k, n}, 2);
         Array fast = random_reals({m, n}, 3), plain = fast;
-        const Matrix<double> left{a.real.data(), ta ? m : k, ta}, right{b.real.data(), tb ? k : n, tb};
+        const MatrixView<double> left{a.real.data(), ta ? m : k, ta}, right{b.real.data(), tb ? k : n, tb};
         gemm<double>(m, n, k, 0.5, left, right, beta, fast.real.data(), n);
         reference_gemm<double>(m, n, k, 0.5, left, right, beta, plain.real.data(), n);
         for (std::size_t i = 0; i < fast.real.size(); ++i) CHECK(fast.real[i] == Approx(plain.real[i]));

@@ -17,7 +17,7 @@ namespace {
 constexpr double kS = 64, kB = 2, kH = 128, kA = 4;
 
 /// GPT with an MLP of 4h, dropout everywhere, two-byte activations.
-Job gpt(Recompute recompute, std::vector<std::string> modules = {"core_attn"}) {
+Job recomputed_gpt(Recompute recompute, std::vector<std::string> modules = {"core_attn"}) {
   Job job(changed("tiny_gpt2", {{"n_layer", 8},
                                 {"n_embd", kH},
                                 {"n_head", kA},
@@ -49,15 +49,15 @@ TEST_CASE(
     "a transformer layer keeps sbh (34 + 5as/h) bytes; without the attention core 34 sbh; with full recomputation 2 "
     "sbh") {
   const double core = 5 * kA * kS / kH;
-  CHECK(per_sbh(gpt(Recompute::none)) == Approx(34 + core));
-  CHECK(per_sbh(gpt(Recompute::selective)) == Approx(34));
-  CHECK(per_sbh(gpt(Recompute::full)) == Approx(2));
+  CHECK(per_sbh(recomputed_gpt(Recompute::none)) == Approx(34 + core));
+  CHECK(per_sbh(recomputed_gpt(Recompute::selective)) == Approx(34));
+  CHECK(per_sbh(recomputed_gpt(Recompute::full)) == Approx(2));
 }
 
 TEST_CASE("tensor parallelism leaves 10 + 24/t, sequence parallelism divides all by t") {
   const double core = 5 * kA * kS / kH;
   for (const int t : {2, 4}) {
-    Job job = gpt(Recompute::none);
+    Job job = recomputed_gpt(Recompute::none);
     job.strategy.tp = t;
     CHECK(per_sbh(job) == Approx(10 + 24.0 / t + core / t));
     job.strategy.sequence_parallel = true;
@@ -69,16 +69,16 @@ TEST_CASE("tensor parallelism leaves 10 + 24/t, sequence parallelism divides all
 
 TEST_CASE("a module's results go, what it reads from outside stays") {
   // Norms: their results, 2 sbh each, are made again from the inputs that they keep anyway.
-  CHECK(per_sbh(gpt(Recompute::selective, {"core_attn", "layernorm"})) == Approx(34 - 4));
+  CHECK(per_sbh(recomputed_gpt(Recompute::selective, {"core_attn", "layernorm"})) == Approx(34 - 4));
   // The MLP keeps its input alone: gelu's input and output, 8 sbh each, go.
-  CHECK(per_sbh(gpt(Recompute::selective, {"core_attn", "mlp"})) == Approx(34 - 16));
-  CHECK(per_sbh(gpt(Recompute::selective, {"core_attn", "layernorm", "mlp"})) == Approx(34 - 16 - 4));
+  CHECK(per_sbh(recomputed_gpt(Recompute::selective, {"core_attn", "mlp"})) == Approx(34 - 16));
+  CHECK(per_sbh(recomputed_gpt(Recompute::selective, {"core_attn", "layernorm", "mlp"})) == Approx(34 - 16 - 4));
   // Without core_attn attention keeps its core.
-  CHECK(per_sbh(gpt(Recompute::selective, {"mlp"})) == Approx(34 - 16 + 5 * kA * kS / kH));
+  CHECK(per_sbh(recomputed_gpt(Recompute::selective, {"mlp"})) == Approx(34 - 16 + 5 * kA * kS / kH));
 }
 
 TEST_CASE("modules run once again in each backward, and only they") {
-  const Program p = gpt(Recompute::selective, {"layernorm", "mlp"}).lower();
+  const Program p = recomputed_gpt(Recompute::selective, {"layernorm", "mlp"}).lower();
   const int calls = 8 * p.microbatches;
   for (const char* name : {"ln1", "ln2", "mlp.fc1", "mlp.gelu", "mlp.fc2"})
     CHECK(tasks(p, Phase::recompute, name) == calls);
@@ -142,7 +142,7 @@ TEST_CASE("experts' modules") {
 }
 
 TEST_CASE("blocks: the first layers of each chunk run again, the others keep all") {
-  Job job = gpt(Recompute::full);
+  Job job = recomputed_gpt(Recompute::full);
   job.strategy.recompute_method = RecomputeMethod::block;
   const auto again = [&](int layers) {
     job.strategy.recompute_layers = layers;
@@ -167,7 +167,7 @@ TEST_CASE("blocks: the first layers of each chunk run again, the others keep all
 }
 
 TEST_CASE("groups: one input for N layers, whose activations all live in backward") {
-  Job job = gpt(Recompute::full);
+  Job job = recomputed_gpt(Recompute::full);
   const auto peak = [&](int layers) {
     job.strategy.recompute_layers = layers;
     const Program p = job.lower();
