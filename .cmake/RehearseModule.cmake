@@ -2,8 +2,8 @@
 # dropped by the linker, with the modules that it may include. core/CMakeLists.txt has their order; tests/layers holds sources and objects to it.
 
 # rehearse_add_module(NAME name [ONCE] SOURCES a.cpp ... [USES module ...] [LIBRARIES target ...])
-# The library rehearse_<name>, alias rehearse::<name>. It may see the modules of USES and those that they see. ONCE: its code runs once or so an
-# answer, and is compiled for small compile time.
+# The library rehearse_<name>, alias rehearse::<name>. It may see the modules of USES and those that they see. ONCE: its code runs about
+# once for each answer, and is compiled with less optimisation.
 function(rehearse_add_module)
   cmake_parse_arguments(arg "ONCE" "NAME" "SOURCES;USES;LIBRARIES" ${ARGN})
   set(target rehearse_${arg_NAME})
@@ -27,7 +27,7 @@ function(rehearse_add_module)
   endif()
 endfunction()
 
-# Reading files, laying out tables and command lines take microseconds however they are compiled: less optimisation is a quarter less to compile.
+# Reading files, laying out tables and command lines: little of an answer's time, and a large part of what is compiled.
 function(rehearse_runs_once target)
   target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
 endfunction()
