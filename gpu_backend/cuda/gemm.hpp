@@ -20,7 +20,8 @@ struct GemmOperand {
   std::int64_t next = 0;
 };
 
-/// C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C (+ bias of n elements in C's type, to every row).
+/// C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C (+ bias of n elements in C's type, to every row). The bias begins
+/// at a multiple of 16 bytes.
 struct GemmCall {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   GemmOperand a, b, c;

@@ -42,12 +42,18 @@ TEST_CASE("linear layers with several outputs") {
          {},
          {1}});
   check({task_of(ComputeOp::matmul, "linear"), {in({2, 3, 8}), in({16, 8}), out({2, 3, 16}), in({16})}, {}, {0}});
+  // The second output's bias begins at no multiple of 16 bytes.
+  check({task_of(ComputeOp::matmul, "linear"),
+         {in({2, 3, 8}), in({13, 8}), out({2, 3, 5}), out({2, 3, 8}), in({13})},
+         {},
+         {1}});
   check(
       {task_of(ComputeOp::matmul, "linear_input_grad"), {in({24, 8}), out({2, 3, 8}), in({2, 3, 16}), in({2, 3, 8})}});
   ComputeTask weight = task_of(ComputeOp::matmul, "linear_weight_grad");
   weight.accumulates = true;
   check({weight, {in({2, 8, 8}), inout({24, 8}, Holds::sums), in({2, 8, 16}), in({2, 8, 8})}});
   check({task_of(ComputeOp::add, "column_sum"), {in({2, 75, 5}), in({2, 75, 40}), inout({45}, Holds::sums)}});
+  check({task_of(ComputeOp::add, "column_sum"), {in({1, 1100, 264}), inout({264}, Holds::sums)}});
 }
 
 TEST_CASE("attention in pieces, with key heads that are shared") {
@@ -71,7 +77,7 @@ TEST_CASE("attention in pieces, with key heads that are shared") {
 
 TEST_CASE("norms of rows of any width") {
   ON_A_DEVICE();
-  for (const std::int64_t width : {24, 33, 1040}) {
+  for (const std::int64_t width : {24, 33, 1040, 4104}) {
     check(
         {norm_task(ComputeOp::norm, "layer_norm"), {in({2, 3, width}), in({width}), in({width}), out({2, 3, width})}});
     check({norm_task(ComputeOp::norm, "rms_norm"), {in({2, 3, width}), in({width}), out({2, 3, width})}});
@@ -84,6 +90,8 @@ TEST_CASE("norms of rows of any width") {
          {in({2, 75, 24}), in({2, 75, 24}), inout({24}, Holds::sums), inout({24}, Holds::sums)}});
   check({norm_task(ComputeOp::norm_grad, "rms_norm", true),
          {in({2, 75, 33}), in({2, 75, 33}), inout({33}, Holds::sums)}});
+  check({norm_task(ComputeOp::norm_grad, "rms_norm", true),
+         {in({2, 75, 1040}), in({2, 75, 1040}), inout({1040}, Holds::sums)}});
 }
 
 TEST_CASE("activations") {
@@ -146,6 +154,9 @@ TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions
   ComputeTask rope = task_of(ComputeOp::rope);
   rope.scalars = {6, 10000};
   check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
+  rope.scalars = {16, 10000};
+  check({rope, {zigzag(in({2, 8, 3, 20})), zigzag(out({2, 8, 3, 20}))}});
+  rope.scalars = {6, 10000};
   rope.op = ComputeOp::rope_grad;
   check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
 }

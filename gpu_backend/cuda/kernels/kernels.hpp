@@ -56,6 +56,8 @@ void norm_input_grad(cudaStream_t, Reals x, Reals dy, Reals weight, Reals dx, co
 /// Adds to dweight, and to dbias where given. `scratch` holds norm_scratch_bytes().
 void norm_weight_grad(cudaStream_t, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& shape,
                       void* scratch);
+/// Mean and inverse deviation of every row, pairs in the type of sums.
+void norm_moments(cudaStream_t, Reals x, void* to, const NormShape& shape);
 [[nodiscard]] std::size_t norm_scratch_bytes(const NormShape& shape, ElementType type);
 /// Adds the sums of the columns of dy [rows, columns] to `sum`. `scratch` holds column_scratch_bytes().
 void column_sum(cudaStream_t, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch);
@@ -79,7 +81,10 @@ struct TableShape {
   std::int64_t tokens, width, first_row, rows;
 };
 void embedding(cudaStream_t, const std::int64_t* tokens, Reals table, Reals out, const TableShape& shape);
-void embedding_grad(cudaStream_t, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& shape);
+/// Adds to the rows that tokens name. `scratch` holds embedding_grad_scratch_bytes().
+void embedding_grad(cudaStream_t, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& shape,
+                    void* scratch);
+[[nodiscard]] std::size_t embedding_grad_scratch_bytes(const TableShape& shape);
 struct PositionShape {
   std::int64_t batch, sequence, width;
   Line positions;
@@ -175,6 +180,14 @@ struct Counted {
 /// Sum of squares over all tensors to `sum`. `scratch` holds square_scratch_bytes().
 void square_sum(cudaStream_t, const Counted* tensors, int count, Reals sum, void* scratch);
 [[nodiscard]] std::size_t square_scratch_bytes(const Counted* tensors, int count);
+/// Casts many tensors, which do not overlap.
+struct CastOf {
+  Reals from, to;
+  std::int64_t n;
+};
+void cast_all(cudaStream_t, const CastOf* tensors, int count);
+/// Zeros to many tensors.
+void zero_all(cudaStream_t, const Counted* tensors, int count);
 /// Scales by min(1, largest / (sqrt(sum) + 1e-6)); `observed` gets the sum.
 void clip(cudaStream_t, const Counted* tensors, int count, Reals sum, double largest, double* observed);
 

@@ -1,5 +1,6 @@
-// Layer and RMS norm over rows, and sums of columns. Backward makes the statistics again. Sums over rows go through
-// partial sums of fixed row ranges, added in order.
+// Layer and RMS norm over rows, and their gradients. Backward makes the statistics again. A row that fits is held in
+// registers by a warp or by a block of four, and read once; longer ones are read again for every sum. Sums over rows:
+// column_sums.cu.
 
 #include "gpu_backend/cuda/kernels/common.cuh"
 
@@ -8,15 +9,145 @@ namespace rehearse::cuda {
 namespace {
 
 constexpr unsigned kRowThreads = 128;
-constexpr std::int64_t kRowsPerPart = 64;  // Rows that one block adds up.
-constexpr unsigned kColumnThreads = 32, kRowLanes = 8;
+constexpr int kDeep = 4;  // Vectors of a held row per thread.
 
 template <class A>
 struct Moments {
   A mean, inverse;
 };
 
-/// Of one row, by one block.
+// ---- held rows: kAcross threads each, blocks of (kAcross, kRowThreads / kAcross)
+
+template <class Op, int kAcross, class A>
+__device__ A over_row(A x, A none) {
+  if constexpr (kAcross == kWarp)
+    return over_warp<Op>(x);
+  else
+    return over_block<Op>(x, none);
+}
+
+template <int kAcross, class T>
+struct HeldRow {
+  static constexpr int V = kVector<T>;
+  using A = Acc<T>;
+  Values<V, A> at[kDeep];
+
+  /// Where vector k of this thread begins.
+  __device__ static std::int64_t place(int k) { return (static_cast<std::int64_t>(k) * kAcross + threadIdx.x) * V; }
+  __device__ void load(const T* row, std::int64_t width) {
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k)
+      if (place(k) < width) at[k] = read<V>(row, place(k));
+  }
+  /// f(value of `at`, k, j) for each element that there is.
+  template <class F>
+  __device__ void each_of(std::int64_t width, F f) {
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k)
+      if (place(k) < width) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) f(at[k].at[j], k, j);
+      }
+  }
+  __device__ A mean(std::int64_t width) {
+    A sum{0};
+    each_of(width, [&](A v, int, int) { sum += v; });
+    return over_row<Sum, kAcross>(sum, A(0)) / static_cast<A>(width);
+  }
+  __device__ Moments<A> moments(const NormShape& z) {
+    const A middle = z.centred ? mean(z.width) : A(0);
+    A square{0};
+    each_of(z.width, [&](A v, int, int) { square += (v - middle) * (v - middle); });
+    square = over_row<Sum, kAcross>(square, A(0));
+    return {middle, A(1) / sqrt(square / static_cast<A>(z.width) + static_cast<A>(z.epsilon))};
+  }
+};
+
+/// f(r) for the rows of this thread. All threads of a block of one row come to each of them.
+template <class F>
+__device__ void each_row(std::int64_t rows, F f) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.y;
+  for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < rows; r += step) f(r);
+}
+
+template <int kAcross, class T>
+__global__ void norm_held_kernel(const T* x, const T* weight, const T* bias, T* y, NormShape z) {
+  constexpr int V = kVector<T>;
+  each_row(z.rows, [&](std::int64_t r) {
+    HeldRow<kAcross, T> row;
+    row.load(x + r * z.width, z.width);
+    const auto m = row.moments(z);
+    const T* scale = weight + r % z.runs * z.width;
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k) {
+      const std::int64_t i = row.place(k);
+      if (i >= z.width) continue;
+      auto v = row.at[k];
+      const auto w = read<V>(scale, i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) v.at[j] = (v.at[j] - m.mean) * m.inverse * w.at[j];
+      if (bias != nullptr) {
+        const auto b = read<V>(bias, i);
+#pragma unroll
+        for (int j = 0; j < V; ++j) v.at[j] += b.at[j];
+      }
+      write<V>(y + r * z.width, i, v);
+    }
+  });
+}
+
+/// As input_grad_kernel; the sums of g and of g times x's distance from its mean are made beside the variance.
+template <int kAcross, class T>
+__global__ void input_grad_held_kernel(const T* x, const T* dy, const T* weight, T* dx, NormShape z) {
+  using A = Acc<T>;
+  constexpr int V = kVector<T>;
+  each_row(z.rows, [&](std::int64_t r) {
+    HeldRow<kAcross, T> row, g;
+    row.load(x + r * z.width, z.width);
+    g.load(dy + r * z.width, z.width);
+    const T* scale = weight + r % z.runs * z.width;
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k)
+      if (row.place(k) < z.width) {
+        const auto w = read<V>(scale, row.place(k));
+#pragma unroll
+        for (int j = 0; j < V; ++j) g.at[k].at[j] *= w.at[j];
+      }
+    const A n = static_cast<A>(z.width), middle = z.centred ? row.mean(z.width) : A(0);
+    A square{0}, sum{0}, along{0};
+    row.each_of(z.width, [&](A v, int k, int j) {
+      const A away = v - middle;
+      square += away * away;
+      sum += g.at[k].at[j];
+      along += g.at[k].at[j] * away;
+    });
+    square = over_row<Sum, kAcross>(square, A(0));
+    along = over_row<Sum, kAcross>(along, A(0));
+    const A mean = z.centred ? over_row<Sum, kAcross>(sum, A(0)) / n : A(0),
+            inverse = A(1) / sqrt(square / n + static_cast<A>(z.epsilon)), slope = along * inverse / n;
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k) {
+      if (row.place(k) >= z.width) continue;
+      auto v = row.at[k];
+#pragma unroll
+      for (int j = 0; j < V; ++j) v.at[j] = inverse * (g.at[k].at[j] - mean - (v.at[j] - middle) * inverse * slope);
+      write<V>(dx + r * z.width, row.place(k), v);
+    }
+  });
+}
+
+template <int kAcross, class T>
+__global__ void moments_held_kernel(const T* x, Acc<T>* to, NormShape z) {
+  each_row(z.rows, [&](std::int64_t r) {
+    HeldRow<kAcross, T> row;
+    row.load(x + r * z.width, z.width);
+    const auto m = row.moments(z);
+    if (threadIdx.x == 0) to[2 * r] = m.mean, to[2 * r + 1] = m.inverse;
+  });
+}
+
+// ---- rows of any length, a block each
+
 template <int V, class T>
 __device__ Moments<Acc<T>> moments(const T* x, std::int64_t n, double epsilon, bool centred) {
   using A = Acc<T>;
@@ -97,70 +228,24 @@ __global__ void moments_kernel(const T* x, Acc<T>* to, NormShape z) {
   }
 }
 
-/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to
-/// `plain`. A row here is `runs` of those that moments are of.
-template <class T>
-__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain,
-                                    std::int64_t rows, std::int64_t columns, std::int64_t runs) {
-  using A = Acc<T>;
-  __shared__ A sums[2][kRowLanes][kColumnThreads];
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x,
-                     first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart;
-  A a{0}, b{0};
-  const std::int64_t run = c / (columns / runs);
-  if (c < columns)
-    for (std::int64_t r = first + threadIdx.y; r < first + kRowsPerPart && r < rows; r += kRowLanes) {
-      const A g = widen(dy[r * columns + c]);
-      if (x != nullptr) {
-        const std::int64_t m = 2 * (r * runs + run);
-        a += g * (widen(x[r * columns + c]) - moments_of[m]) * moments_of[m + 1];
-      }
-      b += g;
-    }
-  sums[0][threadIdx.y][threadIdx.x] = a;
-  sums[1][threadIdx.y][threadIdx.x] = b;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= columns) return;
-  for (unsigned i = 1; i < kRowLanes; ++i) a += sums[0][i][threadIdx.x], b += sums[1][i][threadIdx.x];
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * columns + c;
-  if (weighted != nullptr) weighted[at] = a;
-  if (plain != nullptr) plain[at] = b;
+// ---- which of them
+
+template <int N>
+using Number = std::integral_constant<int, N>;
+
+/// Calls held(threads across a row) where a row fits, else any(elements of a vector).
+template <class T, class Held, class Any>
+void by_rows(std::int64_t width, Held held, Any any) {
+  constexpr int V = kVector<T>, kBlock = static_cast<int>(kRowThreads);
+  if (width % V != 0) return any(Number<1>{});
+  if (width <= kWarp * kDeep * V) return held(Number<kWarp>{});
+  if (width <= kBlock * kDeep * V) return held(Number<kBlock>{});
+  return any(Number<V>{});
 }
-
-/// Adds the parts, in order, to `sum`.
-template <class A, class G>
-__global__ void add_parts_kernel(const A* parts, G* sum, std::int64_t count, std::int64_t columns) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= columns) return;
-  A total{0};
-  for (std::int64_t p = 0; p < count; ++p) total += parts[p * columns + c];
-  sum[c] = narrow<G>(static_cast<Acc<G>>(widen(sum[c]) + total));
-}
-
-std::int64_t parts_of(std::int64_t rows) { return (rows + kRowsPerPart - 1) / kRowsPerPart; }
-
-template <class A, class G>
-void add_parts(cudaStream_t stream, const A* parts, G* sum, std::int64_t rows, std::int64_t columns) {
-  launch(&add_parts_kernel<A, G>, dim3(static_cast<unsigned>((columns + 127) / 128)), dim3(128), 0, stream, parts, sum,
-         parts_of(rows), columns);
-}
-
-template <class T>
-void column_parts(cudaStream_t stream, const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted,
-                  Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
-  const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads),
-                  static_cast<unsigned>(parts_of(rows)));
-  launch(&column_parts_kernel<T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, dy, x, moments_of, weighted, plain,
-         rows, columns, runs);
-}
-
-/// Calls f<V>() with the widest vectors that rows allow.
-template <class T, class F>
-void by_rows(std::int64_t width, F f) {
-  if (width % kVector<T> == 0)
-    f(std::integral_constant<int, kVector<T>>{});
-  else
-    f(std::integral_constant<int, 1>{});
+dim3 held_block(int across) { return dim3(static_cast<unsigned>(across), kRowThreads / static_cast<unsigned>(across)); }
+dim3 held_grid(std::int64_t rows, int across) {
+  const std::int64_t each = kRowThreads / static_cast<unsigned>(across);
+  return dim3(blocks_for((rows + each - 1) / each));
 }
 
 }  // namespace
@@ -168,60 +253,48 @@ void by_rows(std::int64_t width, F f) {
 void norm(cudaStream_t stream, Reals x, Reals weight, const void* bias, Reals y, const NormShape& z) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    by_rows<T>(z.width, [&](auto v) {
-      launch(&norm_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x),
-             in<T>(weight), static_cast<const T*>(bias), out<T>(y), z);
-    });
+    const auto start = [&](auto kernel, dim3 grid, dim3 block) {
+      launch(kernel, grid, block, 0, stream, in<T>(x), in<T>(weight), static_cast<const T*>(bias), out<T>(y), z);
+    };
+    by_rows<T>(
+        z.width,
+        [&](auto n) {
+          constexpr int kAcross = decltype(n)::value;
+          start(&norm_held_kernel<kAcross, T>, held_grid(z.rows, kAcross), held_block(kAcross));
+        },
+        [&](auto v) { start(&norm_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads)); });
   });
 }
 
 void norm_input_grad(cudaStream_t stream, Reals x, Reals dy, Reals weight, Reals dx, const NormShape& z) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    by_rows<T>(z.width, [&](auto v) {
-      launch(&input_grad_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream,
-             in<T>(x), in<T>(dy), in<T>(weight), out<T>(dx), z);
-    });
+    const auto start = [&](auto kernel, dim3 grid, dim3 block) {
+      launch(kernel, grid, block, 0, stream, in<T>(x), in<T>(dy), in<T>(weight), out<T>(dx), z);
+    };
+    by_rows<T>(
+        z.width,
+        [&](auto n) {
+          constexpr int kAcross = decltype(n)::value;
+          start(&input_grad_held_kernel<kAcross, T>, held_grid(z.rows, kAcross), held_block(kAcross));
+        },
+        [&](auto v) { start(&input_grad_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads)); });
   });
 }
 
-std::size_t norm_scratch_bytes(const NormShape& z, ElementType type) {
-  const std::size_t size = type == ElementType::real64 ? 8 : 4;
-  return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows / z.runs) * z.width * z.runs) * size;
-}
-
-void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z,
-                      void* scratch) {
-  with_sum(x.type, dweight.type, [&](auto t, auto g) {
+void norm_moments(cudaStream_t stream, Reals x, void* to, const NormShape& z) {
+  with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    using G = decltype(g);
-    using A = Acc<T>;
-    const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
-    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
-      *plain = weighted + parts_of(rows) * columns;
-    by_rows<T>(z.width, [&](auto v) {
-      launch(&moments_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x),
-             moments_of, z);
-    });
-    column_parts<T>(stream, in<T>(dy), in<T>(x), moments_of, weighted, dbias != nullptr ? plain : nullptr, rows,
-                    columns, z.runs);
-    add_parts(stream, weighted, out<G>(dweight), rows, columns);
-    if (dbias != nullptr) add_parts(stream, plain, static_cast<G*>(dbias), rows, columns);
-  });
-}
-
-std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, ElementType type) {
-  return static_cast<std::size_t>(parts_of(rows) * columns) * (type == ElementType::real64 ? 8 : 4);
-}
-
-void column_sum(cudaStream_t stream, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch) {
-  if (rows == 0 || columns == 0) return;
-  with_sum(dy.type, sum.type, [&](auto t, auto g) {
-    using T = decltype(t);
-    using G = decltype(g);
-    auto* parts = static_cast<Acc<T>*>(scratch);
-    column_parts<T>(stream, in<T>(dy), nullptr, nullptr, nullptr, parts, rows, columns);
-    add_parts(stream, parts, out<G>(sum), rows, columns);
+    const auto start = [&](auto kernel, dim3 grid, dim3 block) {
+      launch(kernel, grid, block, 0, stream, in<T>(x), static_cast<Acc<T>*>(to), z);
+    };
+    by_rows<T>(
+        z.width,
+        [&](auto n) {
+          constexpr int kAcross = decltype(n)::value;
+          start(&moments_held_kernel<kAcross, T>, held_grid(z.rows, kAcross), held_block(kAcross));
+        },
+        [&](auto v) { start(&moments_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads)); });
   });
 }
 

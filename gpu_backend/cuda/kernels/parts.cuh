@@ -6,7 +6,7 @@
 
 namespace rehearse::cuda {
 
-inline constexpr std::int64_t kPerPart = 16 * kThreads;
+inline constexpr std::int64_t kPerPart = 64 * kThreads;
 [[nodiscard]] inline std::int64_t parts_of(std::int64_t n) { return n < 1 ? 1 : (n + kPerPart - 1) / kPerPart; }
 [[nodiscard]] inline std::size_t parts_bytes(std::int64_t n) {
   return static_cast<std::size_t>(parts_of(n)) * sizeof(double);

@@ -1,5 +1,6 @@
-// Word and position tables, rotary embedding. Gradients of tables are added token by token in the tokens' order,
-// without atomics.
+// Word and position tables, rotary embedding. Gradients of tables are added token by token in the tokens' order.
+
+#include <limits>
 
 #include "gpu_backend/cuda/kernels/common.cuh"
 
@@ -21,32 +22,66 @@ __global__ void embedding_kernel(const std::int64_t* tokens, const T* table, T* 
   }
 }
 
-/// A block per token. The first token of a kind adds up all of its kind, in order; the blocks of the others end.
+/// The table's row of every token, -1 where another rank holds it, and the first token of every row.
+__global__ void first_tokens_kernel(const std::int64_t* tokens, int* rows, int* first, TableShape z) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; t < z.tokens; t += step) {
+    const int row = static_cast<int>(row_of(z, tokens[t]));
+    rows[t] = row;
+    if (row >= 0) atomicMin(first + row, static_cast<int>(t));  // The least of integers, whatever the order.
+  }
+}
+
+constexpr int kLooks = 4, kColumnsEach = 8;  // Tokens that a thread looks at at once; columns that it adds up.
+
+/// A block per token. The first token of a row adds up all of its row, in order; the blocks of the others end.
 template <class T, class G>
-__global__ void embedding_grad_kernel(const std::int64_t* tokens, const T* dy, G* table, TableShape z) {
-  __shared__ unsigned matches[kThreads / kWarp];
+__global__ void embedding_grad_kernel(const int* rows, const int* first, const T* dy, G* table, TableShape z) {
+  __shared__ unsigned matches[kLooks][kThreads / kWarp];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (std::int64_t t = blockIdx.x; t < z.tokens; t += gridDim.x) {
-    const std::int64_t mine = tokens[t], row = row_of(z, mine);
-    int seen = 0;
-    for (std::int64_t j = threadIdx.x; j < t && row >= 0; j += blockDim.x) seen |= tokens[j] == mine ? 1 : 0;
-    if (__syncthreads_or(seen) != 0 || row < 0) continue;
-    for (std::int64_t columns = 0; columns < z.width; columns += kThreads) {
-      const std::int64_t c = columns + threadIdx.x;
-      Acc<G> sum = c < z.width ? widen(table[row * z.width + c]) : Acc<G>(0);
-      for (std::int64_t from = t - t % kThreads; from < z.tokens; from += kThreads) {
-        const std::int64_t j = from + threadIdx.x;
-        const unsigned found = __ballot_sync(0xffffffffu, j >= t && j < z.tokens && tokens[j] == mine);
-        __syncthreads();  // Whoever still reads the last matches.
-        if (threadIdx.x % kWarp == 0) matches[warp] = found;
-        __syncthreads();
-        for (int w = 0; w < static_cast<int>(kThreads) / kWarp; ++w)
-          for (unsigned bits = matches[w]; bits != 0; bits &= bits - 1)
-            if (c < z.width)
-              sum +=
-                  static_cast<Acc<G>>(widen(dy[(from + w * kWarp + __ffs(static_cast<int>(bits)) - 1) * z.width + c]));
+    const int row = rows[t];
+    if (row < 0 || first[row] != t) continue;
+    G* to = table + static_cast<std::int64_t>(row) * z.width;
+    for (std::int64_t columns = 0; columns < z.width; columns += kThreads * kColumnsEach) {
+      Acc<G> sums[kColumnsEach];
+#pragma unroll
+      for (int k = 0; k < kColumnsEach; ++k) {
+        const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+        sums[k] = c < z.width ? widen(to[c]) : Acc<G>(0);
       }
-      if (c < z.width) table[row * z.width + c] = narrow<G>(sum);
+      for (std::int64_t from = t; from < z.tokens; from += kThreads * kLooks) {
+        int found[kLooks], any = 0;
+#pragma unroll
+        for (int e = 0; e < kLooks; ++e) {
+          const std::int64_t j = from + e * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+          found[e] = j < z.tokens && rows[j] == row ? 1 : 0;
+          any |= found[e];
+        }
+        if (__syncthreads_or(any) == 0) continue;  // Also: nobody still reads the last matches.
+#pragma unroll
+        for (int e = 0; e < kLooks; ++e) {
+          const unsigned bits = __ballot_sync(0xffffffffu, found[e] != 0);
+          if (threadIdx.x % kWarp == 0) matches[e][warp] = bits;
+        }
+        __syncthreads();
+        for (int e = 0; e < kLooks; ++e)
+          for (int w = 0; w < static_cast<int>(kThreads) / kWarp; ++w)
+            for (unsigned bits = matches[e][w]; bits != 0; bits &= bits - 1) {
+              const std::int64_t j =
+                  from + e * static_cast<std::int64_t>(kThreads) + w * kWarp + __ffs(static_cast<int>(bits)) - 1;
+#pragma unroll
+              for (int k = 0; k < kColumnsEach; ++k) {
+                const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+                if (c < z.width) sums[k] += static_cast<Acc<G>>(widen(dy[j * z.width + c]));
+              }
+            }
+      }
+#pragma unroll
+      for (int k = 0; k < kColumnsEach; ++k) {
+        const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+        if (c < z.width) to[c] = narrow<G>(sums[k]);
+      }
     }
   }
 }
@@ -73,24 +108,41 @@ __global__ void position_grad_kernel(const T* dy, G* table, PositionShape z) {
   }
 }
 
+constexpr int kAngles = 128;      // Of a token at once.
+constexpr int kTurnedAtOnce = 4;  // Pairs that a thread turns, where rows are made of them.
+
 /// A block per token: angles in fp64 once, for all heads.
-template <class T>
+template <int V, class T>
 __global__ void rope_kernel(const T* x, T* y, RopeShape z, int direction) {
   using A = Acc<T>;
+  __shared__ A cosine[kAngles], sine[kAngles];
   const std::int64_t half = z.turning / 2, beyond = z.width - z.turning;
   for (std::int64_t t = blockIdx.x; t < z.batch * z.sequence; t += gridDim.x) {
     const auto position = static_cast<double>(z.positions.at(t % z.sequence));
     const T* from = x + t * z.heads * z.width;
     T* to = y + t * z.heads * z.width;
-    for (std::int64_t i = threadIdx.x; i < half; i += blockDim.x) {
-      const double angle =
-          direction * position * pow(z.base, -2.0 * static_cast<double>(i) / static_cast<double>(z.turning));
-      const A cosine = static_cast<A>(cos(angle)), sine = static_cast<A>(sin(angle));
-      for (std::int64_t h = 0; h < z.heads; ++h) {
-        const std::int64_t at = h * z.width + i;
-        const A a = widen(from[at]), b = widen(from[at + half]);
-        to[at] = narrow<T>(a * cosine - b * sine);
-        to[at + half] = narrow<T>(a * sine + b * cosine);
+    for (std::int64_t base = 0; base < half; base += kAngles) {
+      const int count = static_cast<int>(half - base < kAngles ? half - base : kAngles);
+      __syncthreads();  // Whoever still turns by the last angles.
+      for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+        const double angle =
+            direction * position * pow(z.base, -2.0 * static_cast<double>(base + i) / static_cast<double>(z.turning));
+        cosine[i] = static_cast<A>(cos(angle)), sine[i] = static_cast<A>(sin(angle));
+      }
+      __syncthreads();
+      const int groups = count / V, all = static_cast<int>(z.heads) * groups;
+      for (int e = static_cast<int>(threadIdx.x); e < all; e += static_cast<int>(blockDim.x)) {
+        const int i = e % groups * V;
+        const std::int64_t at = e / groups * z.width + base + i;
+        auto a = read<V>(from, at), b = read<V>(from, at + half);
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          const A first = a.at[j], second = b.at[j];
+          a.at[j] = first * cosine[i + j] - second * sine[i + j];
+          b.at[j] = first * sine[i + j] + second * cosine[i + j];
+        }
+        write<V>(to, at, a);
+        write<V>(to, at + half, b);
       }
     }
     for (std::int64_t i = threadIdx.x; i < beyond * z.heads; i += blockDim.x) {
@@ -110,11 +162,22 @@ void embedding(cudaStream_t stream, const std::int64_t* tokens, Reals table, Rea
   });
 }
 
-void embedding_grad(cudaStream_t stream, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& z) {
+std::size_t embedding_grad_scratch_bytes(const TableShape& z) {
+  return static_cast<std::size_t>(z.tokens + z.rows) * sizeof(int);
+}
+
+void embedding_grad(cudaStream_t stream, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& z,
+                    void* scratch) {
+  if (z.tokens == 0) return;
+  if (z.tokens + z.rows > std::numeric_limits<int>::max()) throw std::logic_error("a table too large for 32-bit rows");
+  int *rows = static_cast<int*>(scratch), *first = rows + z.tokens;
+  REHEARSE_CUDA(cudaMemsetAsync(first, 0x7f, static_cast<std::size_t>(z.rows) * sizeof(int), stream));  // Past all.
+  launch(&first_tokens_kernel, dim3(blocks_for((z.tokens + kThreads - 1) / kThreads)), dim3(kThreads), 0, stream,
+         tokens, rows, first, z);
   with_sum(dy.type, table.type, [&](auto t, auto g) {
     using T = decltype(t);
     using G = decltype(g);
-    launch(&embedding_grad_kernel<T, G>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, tokens, in<T>(dy),
+    launch(&embedding_grad_kernel<T, G>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, rows, first, in<T>(dy),
            out<G>(table), z);
   });
 }
@@ -139,8 +202,14 @@ void position_grad(cudaStream_t stream, Reals dy, Reals table, const PositionSha
 void rope(cudaStream_t stream, Reals x, Reals y, const RopeShape& z, int direction) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    launch(&rope_kernel<T>, dim3(blocks_for(z.batch * z.sequence)), dim3(64), 0, stream, in<T>(x), out<T>(y), z,
-           direction);
+    const auto start = [&](auto kernel) {
+      launch(kernel, dim3(blocks_for(z.batch * z.sequence)), dim3(kThreads), 0, stream, in<T>(x), out<T>(y), z,
+             direction);
+    };
+    if (z.turning / 2 % kTurnedAtOnce == 0 && z.width % kTurnedAtOnce == 0)
+      start(&rope_kernel<kTurnedAtOnce, T>);
+    else
+      start(&rope_kernel<1, T>);
   });
 }
 

@@ -122,8 +122,9 @@ void run_embedding(const OperatorCall& c) {
   embedding(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(1)));
 }
 void run_embedding_grad(const OperatorCall& c) {
-  embedding_grad(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
-                 table_shape(c, c.operand(2)));
+  const TableShape z = table_shape(c, c.operand(2));
+  embedding_grad(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), z,
+                 c.launch->scratch(embedding_grad_scratch_bytes(z)));
 }
 PositionShape position_shape(const TensorView& x) { return {x.extent(0), x.extent(1), x.extent(2), line(x, 1)}; }
 void run_add_position(const OperatorCall& c) {
@@ -163,11 +164,13 @@ void run_add(const OperatorCall& c) {
 }
 /// Pairs of what is read and what is written, in either order.
 void run_cast(const OperatorCall& c) {
+  std::vector<CastOf> casts;
   for (std::size_t i = 0; i + 1 < c.operands.size(); i += 2) {
     const bool writes_first = c.operand(i).writes();
     const TensorView &from = c.operand(writes_first ? i + 1 : i), &to = c.operand(writes_first ? i : i + 1);
-    cast(stream(c), reals(from), reals(to), from.elements());
+    casts.push_back({reals(from), reals(to), from.elements()});
   }
+  cast_all(stream(c), casts.data(), static_cast<int>(casts.size()));
 }
 /// whole, slice: the elements that the slice holds
 void run_copy(const OperatorCall& c) {
@@ -181,8 +184,13 @@ void run_copy(const OperatorCall& c) {
   }
 }
 void run_zeros(const OperatorCall& c) {
+  std::vector<Counted> tensors;
   for (const TensorView& x : c.operands)
-    REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
+    if (x.type == ElementType::int64 || x.type == ElementType::byte)
+      REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
+    else
+      tensors.push_back({reals(x), x.elements()});
+  zero_all(stream(c), tensors.data(), static_cast<int>(tensors.size()));
 }
 
 struct LayersNamed {

@@ -1,6 +1,7 @@
 // Products of tokens and weights by cuBLASLt, and products of attention in pieces. Operands as in cpu/ops/linear.cpp
 // and attention.cpp.
 
+#include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/ops/operands.hpp"
 
 namespace rehearse::cuda {
@@ -9,6 +10,19 @@ namespace {
 
 const std::byte* at(const TensorView& x, std::int64_t element) {
   return x.data + static_cast<std::size_t>(element) * size_of(x.type);
+}
+
+/// `n` numbers of the bias from `row` on. cuBLASLt's kernels may read a bias by 16 bytes: one that begins elsewhere, as
+/// that of a second output can, is copied first.
+const void* bias_from(const OperatorCall& c, std::int64_t row, std::int64_t n) {
+  constexpr std::uintptr_t kAligned = 16;
+  const TensorView& bias = c.operands.back();
+  const std::byte* first = at(bias, row);
+  if (reinterpret_cast<std::uintptr_t>(first) % kAligned == 0) return first;
+  const std::size_t bytes = static_cast<std::size_t>(n) * size_of(bias.type);
+  void* copy = c.launch->scratch(bytes);
+  REHEARSE_CUDA(cudaMemcpyAsync(copy, first, bytes, cudaMemcpyDeviceToDevice, stream(c)));
+  return copy;
 }
 
 /// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
@@ -27,7 +41,7 @@ void linear(const OperatorCall& c) {
                .b = {at(w, row * in), w.type, in, true},
                .c = {y.data, y.type, feature_count(y, n)},
                .tf32 = in_tf32(c)};
-    if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
+    if (biased && c.offsets[0] != 0) g.bias = bias_from(c, row, g.n);
     c.launch->gemm->run(stream(c), g);
     row += g.n;
   }
@@ -52,7 +66,7 @@ void linear_piece(const OperatorCall& c) {
                .b = {at(w, row * in), w.type, in, true},
                .c = {at(y, to * out), y.type, out, false, y.extent(1) * out},
                .tf32 = in_tf32(c)};
-    if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
+    if (biased && c.offsets[0] != 0) g.bias = bias_from(c, row, out);
     c.launch->gemm->run(stream(c), g);
     row += out;
   }

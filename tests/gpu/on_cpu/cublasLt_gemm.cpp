@@ -51,6 +51,7 @@ void Gemm::run(cudaStream_t stream, const GemmCall& g) {
   if (g.a.type != g.b.type ||
       (g.c.type != g.a.type && !(g.a.type == ElementType::real16 && g.c.type == ElementType::real32)))
     throw std::logic_error("types that the tensor cores do not multiply");
+  if (reinterpret_cast<std::uintptr_t>(g.bias) % 16 != 0) throw std::logic_error("a bias that cuBLASLt may misread");
   (void)on_cpu_do(stream, [g] { multiply(g); });
 }
 

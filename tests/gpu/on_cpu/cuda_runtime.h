@@ -45,6 +45,11 @@ inline unsigned __ballot_sync(unsigned, bool x) {
   for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l]) << l;
   return out;
 }
+inline int atomicMin(int* at, int x) {
+  const int was = *at;
+  if (x < was) *at = x;
+  return was;
+}
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
 using std::cos;

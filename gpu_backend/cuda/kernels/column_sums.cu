@@ -1,0 +1,155 @@
+// Sums of columns: gradients of biases, and of the weights of norms. Rows are divided into parts whose number depends
+// on the size alone; a block adds up a part, and a second kernel the parts, each in one order: the same bits every
+// time.
+
+#include "gpu_backend/cuda/kernels/common.cuh"
+
+namespace rehearse::cuda {
+
+namespace {
+
+constexpr std::int64_t kRowsPerPart = 64;  // Rows that one block adds up.
+constexpr unsigned kColumnThreads = 32, kRowLanes = 8, kPartLanes = 16;
+
+/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to
+/// `plain`. A row here is `runs` of those that moments are of. V columns per thread.
+template <int V, class T>
+__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain,
+                                    std::int64_t rows, std::int64_t columns, std::int64_t runs) {
+  using A = Acc<T>;
+  constexpr int kColumns = static_cast<int>(kColumnThreads) * V;
+  __shared__ A sums[2][kRowLanes][kColumns];
+  const std::int64_t base = static_cast<std::int64_t>(blockIdx.x) * kColumns, c = base + threadIdx.x * V,
+                     first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart,
+                     end = first + kRowsPerPart < rows ? first + kRowsPerPart : rows;
+  A a[V] = {}, b[V] = {};
+  if (c < columns) {
+    const std::int64_t run = c / (columns / runs);
+#pragma unroll 4
+    for (std::int64_t r = first + threadIdx.y; r < end; r += kRowLanes) {
+      const auto g = read<V>(dy, r * columns + c);
+      if (x != nullptr) {
+        const auto v = read<V>(x, r * columns + c);
+        const std::int64_t m = 2 * (r * runs + run);
+        const A mean = moments_of[m], inverse = moments_of[m + 1];
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] += g.at[i] * (v.at[i] - mean) * inverse;
+      }
+#pragma unroll
+      for (int i = 0; i < V; ++i) b[i] += g.at[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    sums[0][threadIdx.y][threadIdx.x * V + i] = a[i];
+    sums[1][threadIdx.y][threadIdx.x * V + i] = b[i];
+  }
+  __syncthreads();
+  // From here on a column per thread.
+  const int mine = static_cast<int>(threadIdx.y * kColumnThreads + threadIdx.x);
+  if (mine >= kColumns || base + mine >= columns) return;
+  A of_weighted{0}, of_plain{0};
+  for (unsigned i = 0; i < kRowLanes; ++i) of_weighted += sums[0][i][mine], of_plain += sums[1][i][mine];
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * columns + base + mine;
+  if (weighted != nullptr) weighted[at] = of_weighted;
+  if (plain != nullptr) plain[at] = of_plain;
+}
+
+/// What parts are added to: none where `sum` is null.
+template <class A, class G>
+struct PartsAndSum {
+  const A* parts;
+  G* sum;
+};
+
+/// Adds the parts to the sum. A row of blocks for each of the two.
+template <class A, class G>
+__global__ void add_parts_kernel(PartsAndSum<A, G> first, PartsAndSum<A, G> second, std::int64_t count,
+                                 std::int64_t columns) {
+  __shared__ A lanes[kPartLanes][kColumnThreads];
+  const PartsAndSum<A, G> mine = blockIdx.y == 0 ? first : second;
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  A total{0};
+  if (c < columns)
+    for (std::int64_t p = threadIdx.y; p < count; p += kPartLanes) total += mine.parts[p * columns + c];
+  lanes[threadIdx.y][threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= columns) return;
+  for (unsigned i = 1; i < kPartLanes; ++i) total += lanes[i][threadIdx.x];
+  mine.sum[c] = narrow<G>(static_cast<Acc<G>>(widen(mine.sum[c]) + total));
+}
+
+std::int64_t parts_of(std::int64_t rows) { return (rows + kRowsPerPart - 1) / kRowsPerPart; }
+
+template <class A, class G>
+void add_parts(cudaStream_t stream, PartsAndSum<A, G> first, PartsAndSum<A, G> second, std::int64_t rows,
+               std::int64_t columns) {
+  const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads),
+                  second.sum != nullptr ? 2 : 1);
+  launch(&add_parts_kernel<A, G>, grid, dim3(kColumnThreads, kPartLanes), 0, stream, first, second, parts_of(rows),
+         columns);
+}
+
+template <class T>
+struct ColumnOperands {
+  const T *dy, *x;
+  const Acc<T>* moments_of;
+};
+
+/// By vectors where a run's columns are made of them.
+template <class T>
+void column_parts(cudaStream_t stream, const ColumnOperands<T>& from, Acc<T>* weighted, Acc<T>* plain,
+                  std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
+  const auto start = [&](auto v) {
+    constexpr int V = decltype(v)::value;
+    const std::int64_t each = static_cast<std::int64_t>(kColumnThreads) * V;
+    const dim3 grid(static_cast<unsigned>((columns + each - 1) / each), static_cast<unsigned>(parts_of(rows)));
+    launch(&column_parts_kernel<V, T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, from.dy, from.x,
+           from.moments_of, weighted, plain, rows, columns, runs);
+  };
+  const auto aligned = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
+  if (columns / runs % kVector<T> == 0 && aligned(from.dy) && aligned(from.x))
+    start(std::integral_constant<int, kVector<T>>{});
+  else
+    start(std::integral_constant<int, 1>{});
+}
+
+}  // namespace
+
+std::size_t norm_scratch_bytes(const NormShape& z, ElementType type) {
+  const std::size_t size = type == ElementType::real64 ? 8 : 4;
+  return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows / z.runs) * z.width * z.runs) * size;
+}
+
+void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z,
+                      void* scratch) {
+  norm_moments(stream, x, scratch, z);
+  with_sum(x.type, dweight.type, [&](auto t, auto g) {
+    using T = decltype(t);
+    using G = decltype(g);
+    using A = Acc<T>;
+    const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
+    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
+      *plain = weighted + parts_of(rows) * columns;
+    column_parts<T>(stream, {in<T>(dy), in<T>(x), moments_of}, weighted, dbias != nullptr ? plain : nullptr, rows,
+                    columns, z.runs);
+    add_parts<A, G>(stream, {weighted, out<G>(dweight)}, {plain, static_cast<G*>(dbias)}, rows, columns);
+  });
+}
+
+std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, ElementType type) {
+  return static_cast<std::size_t>(parts_of(rows) * columns) * (type == ElementType::real64 ? 8 : 4);
+}
+
+void column_sum(cudaStream_t stream, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch) {
+  if (rows == 0 || columns == 0) return;
+  with_sum(dy.type, sum.type, [&](auto t, auto g) {
+    using T = decltype(t);
+    using G = decltype(g);
+    auto* parts = static_cast<Acc<T>*>(scratch);
+    column_parts<T>(stream, {in<T>(dy), nullptr, nullptr}, nullptr, parts, rows, columns);
+    add_parts<Acc<T>, G>(stream, {parts, out<G>(sum)}, {nullptr, nullptr}, rows, columns);
+  });
+}
+
+}  // namespace rehearse::cuda
