@@ -136,7 +136,10 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     const NamedRange range("step, replayed");
     ItemPtr item = item_on(-1, replays_);
     for (const cudaStream_t stream : all_streams()) order(stream, replays_);
-    graph.launch(replays_, step);
+    if (!graph.launch(replays_, step)) {
+      shared_->memory.trim();  // What issued steps left unused is the graph's to take.
+      if (!graph.launch(replays_, step)) throw shared_->memory.none_left(0);
+    }
     item->end = shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, replays_));
     for (const cudaStream_t stream : all_streams()) REHEARSE_CUDA(cudaStreamWaitEvent(stream, item->end, 0));

@@ -48,14 +48,7 @@ DeviceMemory::~DeviceMemory() { cudaMemPoolDestroy(pool_); }
 
 void* DeviceMemory::take(std::size_t bytes, cudaStream_t stream) {
   const std::size_t size = std::max<std::size_t>(bytes, 1);
-  const auto refuse = [&] {
-    (void)cudaGetLastError();
-    return OutOfMemory(
-        fmt::format("{} of device memory wanted, {} of {} in use", to_string_iec(Bytes{static_cast<double>(size)}),
-                    to_string_iec(used()), to_string_iec(capacity_)),
-        Bytes{static_cast<double>(size)}, used(), capacity_);
-  };
-  if (limit_ > Bytes{0} && asked_ + static_cast<double>(size) > limit_.value()) throw refuse();
+  if (limit_ > Bytes{0} && asked_ + static_cast<double>(size) > limit_.value()) throw none_left(size);
   void* out = nullptr;
   cudaError_t status = cudaMallocFromPoolAsync(&out, size, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {
@@ -64,10 +57,19 @@ void* DeviceMemory::take(std::size_t bytes, cudaStream_t stream) {
     trim();
     status = cudaMallocFromPoolAsync(&out, size, pool_, stream);
   }
-  if (status == cudaErrorMemoryAllocation) throw refuse();
+  if (status == cudaErrorMemoryAllocation) throw none_left(size);
   check(status, "cudaMallocFromPoolAsync");
   asked_ += static_cast<double>(size);
   return out;
+}
+
+OutOfMemory DeviceMemory::none_left(std::size_t bytes) const {
+  (void)cudaGetLastError();
+  const Bytes asked{static_cast<double>(bytes)};
+  return OutOfMemory(fmt::format("{} of device memory wanted, {} of {} in use",
+                                 bytes > 0 ? to_string_iec(asked) : "a recorded step's share", to_string_iec(used()),
+                                 to_string_iec(capacity_)),
+                     asked, used(), capacity_);
 }
 
 void DeviceMemory::give_back(void* block, std::size_t bytes, cudaStream_t stream) noexcept {

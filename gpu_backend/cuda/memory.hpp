@@ -52,6 +52,8 @@ class DeviceMemory {
   /// Throws OutOfMemory once nothing is left, also after unused memory was returned to the driver.
   [[nodiscard]] void* take(std::size_t bytes, cudaStream_t stream);
   void give_back(void* block, std::size_t bytes, cudaStream_t stream) noexcept;
+  /// What is thrown where `bytes` more could not be taken. 0: by a graph, which does not say how much it wants.
+  [[nodiscard]] OutOfMemory none_left(std::size_t bytes) const;
   /// Returns unused memory to the driver. Waits for the device: no stream may be capturing.
   void trim();
   [[nodiscard]] Bytes used() const;

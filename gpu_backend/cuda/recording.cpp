@@ -92,7 +92,7 @@ double* GraphRecording::observe(std::function<void(double)> then) {
   return observations_.back().at;
 }
 
-void GraphRecording::launch(cudaStream_t stream, std::int64_t step) {
+bool GraphRecording::launch(cudaStream_t stream, std::int64_t step) {
   for (std::size_t first = 0; first < numbers_.size(); first += kPage) {
     const Page& page = pages_[first / kPage];
     const std::size_t n = std::min(kPage, numbers_.size() - first);
@@ -100,7 +100,13 @@ void GraphRecording::launch(cudaStream_t stream, std::int64_t step) {
     REHEARSE_CUDA(
         cudaMemcpyAsync(page.on_device, page.staged, n * sizeof(std::uint64_t), cudaMemcpyHostToDevice, stream));
   }
-  REHEARSE_CUDA(cudaGraphLaunch(graph_, stream));
+  const cudaError_t status = cudaGraphLaunch(graph_, stream);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(status, "cudaGraphLaunch");
+  return true;
 }
 
 }  // namespace rehearse::cuda

@@ -45,8 +45,9 @@ class GraphRecording final : public Recording {
 
   // ---- after
 
-  /// Enqueues the step on a stream. The launch before has to be done: its numbers are overwritten.
-  void launch(cudaStream_t stream, std::int64_t step);
+  /// Enqueues the step on a stream. The launch before has to be done: its numbers are overwritten. False where the
+  /// device has no memory left for what the graph takes: nothing was enqueued of the step.
+  [[nodiscard]] bool launch(cudaStream_t stream, std::int64_t step);
   [[nodiscard]] const std::vector<Observation>& observations() const { return observations_; }
 
  private:

@@ -81,6 +81,7 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t g) { delete g; return cudaSucces
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { delete g; return cudaSuccess; }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s) {
   if (on_cpu_captures(s)) return cudaErrorStreamCaptureUnsupported;
+  if (on_cpu::graph_launches_without_memory > 0) return --on_cpu::graph_launches_without_memory, cudaErrorMemoryAllocation;
   for (const auto& node : (*g)->nodes) node();
   return cudaSuccess;
 }

@@ -12,6 +12,8 @@ thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace on_cpu {
 
+int graph_launches_without_memory = 0;
+
 namespace {
 
 constexpr std::size_t kStack = std::size_t{128} << 10;

@@ -30,4 +30,7 @@ int lane();
 bool any_of_block(bool mine);
 unsigned char* launch_memory();
 
+/// How many of the next graph launches find no memory left.
+extern int graph_launches_without_memory;
+
 }  // namespace on_cpu
