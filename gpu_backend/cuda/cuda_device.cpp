@@ -39,8 +39,10 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   explicit GpuDevice(const CudaOptions& options)
       : numerics_(options.numerics),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
-        gemm_(kWorkspace) {
+        gemm_(kWorkspace),
+        fused_attention_({}) {
     launch_.gemm = &gemm_;
+    launch_.fused_attention = &fused_attention_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
     launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
@@ -295,6 +297,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   double created_ = host_seconds();
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;
+  cuda::FusedAttention fused_attention_;
   LaunchContext launch_;
   std::map<int, cudaStream_t> streams_;
   cudaStream_t replays_ = nullptr;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "gpu_backend/cuda/fused_attention.hpp"
 #include "gpu_backend/cuda/gemm.hpp"
 
 namespace rehearse {
@@ -18,6 +19,7 @@ struct Piece;
 struct LaunchContext {
   cudaStream_t stream = nullptr;
   cuda::Gemm* gemm = nullptr;
+  cuda::FusedAttention* fused_attention = nullptr;
   /// Device memory, given back in order of the stream when the operator has been launched.
   std::function<void*(std::size_t bytes)> scratch;
   /// A number on the device, of 8 bytes, that a kernel of this task writes; `then` gets it once a wait has seen the

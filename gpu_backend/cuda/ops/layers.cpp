@@ -2,6 +2,7 @@
 // same names in cpu/ops.
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "gpu_backend/communicate/transfer.hpp"
@@ -54,15 +55,22 @@ void run_norm_grad(const OperatorCall& c) {
                    c.launch->scratch(norm_scratch_bytes(z, c.operand(0).type)));
 }
 
+/// By cuDNN where it takes the shape, else by the kernels here.
 void run_attention(const OperatorCall& c) {
-  attention(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
-            reals(c.operand(4)), attention_shape(c, c.operand(0), c.operand(1), c.operand(2)));
+  const Reals q = reals(c.operand(0)), k = reals(c.operand(1)), v = reals(c.operand(2)), to = reals(c.operand(3)),
+              lse = reals(c.operand(4));
+  const AttentionShape z = attention_shape(c, c.operand(0), c.operand(1), c.operand(2));
+  if (!c.launch->fused_attention->forward(stream(c), q, k, v, to, lse, z, c.launch->scratch))
+    attention(stream(c), q, k, v, to, lse, z);
 }
 void run_attention_grad(const OperatorCall& c) {
   const AttentionShape z = attention_shape(c, c.operand(1), c.operand(2), c.operand(3));
-  attention_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
-                 reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)), reals(c.operand(7)),
-                 reals(c.operand(8)), z, c.launch->scratch(attention_scratch_bytes(z, c.operand(1).type)));
+  std::array<Reals, 9> x;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = reals(c.operand(i));
+  const auto& [dout, q, k, v, result, lse, dq, dk, dv] = x;
+  if (!c.launch->fused_attention->backward(stream(c), dout, q, k, v, result, lse, dq, dk, dv, z, c.launch->scratch))
+    attention_grad(stream(c), dout, q, k, v, result, lse, dq, dk, dv, z,
+                   c.launch->scratch(attention_scratch_bytes(z, q.type)));
 }
 
 Mask mask_of(const OperatorCall& c, const TensorView& s) {

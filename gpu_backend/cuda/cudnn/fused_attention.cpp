@@ -1,0 +1,189 @@
+#include "gpu_backend/cuda/fused_attention.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpu_backend/cuda/cudnn/attention_graphs.hpp"
+#include "gpu_backend/cuda/cudnn/plan.hpp"
+
+namespace rehearse::cuda {
+
+namespace {
+
+// cudnnGetVersion(): major * 10000 + minor * 100 + patch.
+constexpr std::size_t kOldest = 90600;             ///< Before, the host had to clear a sum of backward's.
+constexpr std::size_t kFaulty[] = {91000, 91001};  ///< NVIDIA's frontend refuses them for attention.
+constexpr std::size_t kInfinityFrom = 91000;
+constexpr std::size_t kAnyKeysFrom = 91501;  ///< Before, backward without padding wants multiples of 128 keys.
+constexpr std::int64_t kKeysBefore = 128;
+constexpr std::size_t kScratchAlignment = 256;  // Of what is cut from one block of scratch.
+
+bool aligned(std::initializer_list<const void*> pointers) {
+  for (const void* p : pointers)
+    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+  return true;
+}
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+}
+
+bool in_one_run(const Line& line, std::int64_t n) {
+  return n <= line.length || line.second == line.first + line.length;
+}
+
+/// Whether cuDNN's causal mask, by local numbers, is this one, and nothing is dropped.
+bool expressible(const AttentionShape& z) {
+  if (z.dropout.on() || z.batch == 0 || z.queries == 0 || z.keys == 0) return false;
+  return !z.causal || (in_one_run(z.query, z.queries) && in_one_run(z.key, z.keys) && z.query.at(0) == z.key.at(0));
+}
+FusedAttentionShape sizes_of(const AttentionShape& z) {
+  return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal};
+}
+
+bool switched_off() {
+  const char* value = std::getenv("REHEARSE_CUDNN");
+  return value != nullptr && std::string_view(value) == "off";
+}
+
+}  // namespace
+
+struct FusedAttention::Impl {
+  FusedAttentionOptions options;
+  cudnnHandle_t handle = nullptr;
+  std::size_t version = 0;
+  std::string missing;  ///< Why cuDNN is not used.
+  bool opened = false;
+  std::map<std::pair<bool, FusedAttentionShape>, std::unique_ptr<CudnnPlan>> plans;  ///< Null: declined. By backward.
+
+  ~Impl() {
+    plans.clear();
+    if (handle != nullptr) (void)REHEARSE_CUDNN_CALL(cudnnDestroy)(handle);
+  }
+
+  void open() {
+    opened = true;
+    if (switched_off()) {
+      missing = "REHEARSE_CUDNN=off";
+      return;
+    }
+    try {
+      version = REHEARSE_CUDNN_CALL(cudnnGetVersion)();
+      bool known = version >= kOldest;
+      for (const std::size_t faulty : kFaulty) known = known && version != faulty;
+      if (known)
+        check(REHEARSE_CUDNN_CALL(cudnnCreate)(&handle), "cudnnCreate");
+      else
+        missing = fmt::format("cuDNN {} is not used for attention", name_of_version());
+    } catch (const Error& e) {
+      missing = e.what();
+      handle = nullptr;
+    }
+  }
+  [[nodiscard]] std::string name_of_version() const {
+    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  }
+
+  /// Null where the shape is declined.
+  const CudnnPlan* plan_of(const FusedAttentionShape& z, bool backward) {
+    if (!opened) open();
+    if (handle == nullptr) return nullptr;
+    const auto [at, made] = plans.try_emplace({backward, z});
+    if (!made) return at->second.get();
+    if (backward && version < kAnyKeysFrom && z.keys % kKeysBefore != 0) return nullptr;
+    try {
+      auto plan = std::make_unique<CudnnPlan>(
+          handle, backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
+          options.deterministic);
+      if (plan->workspace_bytes() <= options.most_scratch) at->second = std::move(plan);
+    } catch (const CudnnFailure& e) {
+      if (!e.declined()) throw;
+    }
+    return at->second.get();
+  }
+
+  void run(cudaStream_t stream, const CudnnPlan& plan, std::span<const CudnnPlace> places, void* workspace) const {
+    check(REHEARSE_CUDNN_CALL(cudnnSetStream)(handle, stream), "cudnnSetStream");
+    plan.run(handle, places, workspace);
+  }
+  [[nodiscard]] float nothing() const {
+    return version < kInfinityFrom ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity();
+  }
+
+  // What lies in backward's scratch, one after the other.
+  struct BackwardScratch {
+    std::size_t delta, dq_sum, workspace;
+    [[nodiscard]] std::size_t all() const { return delta + dq_sum + workspace; }
+  };
+  [[nodiscard]] BackwardScratch scratch_of(const FusedAttentionShape& z, const CudnnPlan& plan) const {
+    const auto rows = static_cast<std::size_t>(z.batch * z.heads * z.queries);
+    return {rounded(4 * rows), options.deterministic ? 0 : rounded(4 * rows * static_cast<std::size_t>(z.d)),
+            plan.workspace_bytes()};
+  }
+};
+
+FusedAttention::FusedAttention(const FusedAttentionOptions& options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+}
+FusedAttention::~FusedAttention() = default;
+
+bool FusedAttention::forward(cudaStream_t stream, Reals q, Reals k, Reals v, Reals out, Reals lse,
+                             const AttentionShape& z, const Scratch& scratch) {
+  if (q.type != ElementType::real16 || lse.type != ElementType::real32 || !expressible(z) ||
+      !aligned({q.data, k.data, v.data, out.data, lse.data}))
+    return false;
+  const CudnnPlan* plan = impl_->plan_of(sizes_of(z), false);
+  if (plan == nullptr) return false;
+  const float scale = static_cast<float>(z.scale), nothing = impl_->nothing();
+  std::vector<CudnnPlace> places{{kFusedQ, q.data},     {kFusedK, k.data},     {kFusedV, v.data},
+                                 {kFusedOut, out.data}, {kFusedLse, lse.data}, {kFusedScale, &scale}};
+  if (z.causal) places.push_back({kFusedNothing, &nothing});
+  impl_->run(stream, *plan, places, plan->workspace_bytes() > 0 ? scratch(plan->workspace_bytes()) : nullptr);
+  return true;
+}
+
+bool FusedAttention::backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals out, Reals lse,
+                              Reals dq, Reals dk, Reals dv, const AttentionShape& z, const Scratch& scratch) {
+  if (q.type != ElementType::real16 || lse.type != ElementType::real32 || dq.type != ElementType::real16 ||
+      !expressible(z) || !aligned({dout.data, q.data, k.data, v.data, out.data, lse.data, dq.data, dk.data, dv.data}))
+    return false;
+  const FusedAttentionShape sizes = sizes_of(z);
+  const CudnnPlan* plan = impl_->plan_of(sizes, true);
+  if (plan == nullptr) return false;
+  const Impl::BackwardScratch parts = impl_->scratch_of(sizes, *plan);
+  auto* block = static_cast<std::byte*>(scratch(parts.all()));
+  const float scale = static_cast<float>(z.scale), nothing = impl_->nothing(), one = 1;
+  std::vector<CudnnPlace> places{{kFusedDout, dout.data}, {kFusedQ, q.data},     {kFusedK, k.data},
+                                 {kFusedV, v.data},       {kFusedOut, out.data}, {kFusedLse, lse.data},
+                                 {kFusedDq, dq.data},     {kFusedDk, dk.data},   {kFusedDv, dv.data},
+                                 {kFusedDelta, block},    {kFusedScale, &scale}, {kFusedOne, &one}};
+  if (z.causal) places.push_back({kFusedNothing, &nothing});
+  if (parts.dq_sum > 0) places.push_back({kFusedDqSum, block + parts.delta});
+  impl_->run(stream, *plan, places, block + parts.delta + parts.dq_sum);
+  return true;
+}
+
+std::size_t FusedAttention::backward_scratch(const AttentionShape& z) {
+  const FusedAttentionShape sizes = sizes_of(z);
+  const CudnnPlan* plan = expressible(z) ? impl_->plan_of(sizes, true) : nullptr;
+  return plan == nullptr ? 0 : impl_->scratch_of(sizes, *plan).all();
+}
+
+std::string FusedAttention::description() const {
+  if (!impl_->missing.empty()) return "own kernels: " + impl_->missing;
+  if (!impl_->opened) return "not used yet";
+  std::string out = fmt::format("cuDNN {}", impl_->name_of_version());
+  for (const auto& [key, plan] : impl_->plans) {
+    const FusedAttentionShape& z = key.second;
+    out += fmt::format("; {} {}x{}x{}x{}: {}", key.first ? "backward" : "forward", z.batch, z.queries, z.heads, z.d,
+                       plan == nullptr ? "own kernel" : plan->name());
+  }
+  return out;
+}
+
+}  // namespace rehearse::cuda
