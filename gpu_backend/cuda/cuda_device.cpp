@@ -212,6 +212,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   [[nodiscard]] CudaMemory memory() const {
     return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()};
   }
+  [[nodiscard]] std::string attention() const { return fused_attention_.description(); }
 
  private:
   /// The task at hand, for the time it is issued.
@@ -321,10 +322,17 @@ std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions& options) {
   return std::make_unique<GpuDevice>(options);
 }
 
-CudaMemory cuda_memory(const ComputeDevice& device) {
-  const auto* cuda = dynamic_cast<const GpuDevice*>(&device);
-  if (cuda == nullptr) throw std::logic_error("device '" + device.name() + "' is no GPU");
-  return cuda->memory();
+namespace {
+
+const GpuDevice& gpu(const ComputeDevice& device) {
+  const auto* out = dynamic_cast<const GpuDevice*>(&device);
+  if (out == nullptr) throw std::logic_error("device '" + device.name() + "' is no GPU");
+  return *out;
 }
+
+}  // namespace
+
+CudaMemory cuda_memory(const ComputeDevice& device) { return gpu(device).memory(); }
+std::string cuda_attention(const ComputeDevice& device) { return gpu(device).attention(); }
 
 }  // namespace rehearse

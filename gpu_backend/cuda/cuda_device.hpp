@@ -31,6 +31,10 @@ struct CudaMemory {
 };
 [[nodiscard]] CudaMemory cuda_memory(const ComputeDevice& device);
 
+/// What computes the attention of `device`, for people: "cuDNN 9.19.0: 2 of 2 kinds of calls, gradients in one order".
+/// Throws std::logic_error for other devices.
+[[nodiscard]] std::string cuda_attention(const ComputeDevice& device);
+
 /// Whether this build can run Programs on GPUs, and why not: "this build has no CUDA compiler"; empty where it can.
 [[nodiscard]] std::string cuda_missing();
 

@@ -34,5 +34,8 @@ std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions&) { throw abse
 CudaMemory cuda_memory(const ComputeDevice& device) {
   throw std::logic_error("device '" + device.name() + "' is no GPU");
 }
+std::string cuda_attention(const ComputeDevice& device) {
+  throw std::logic_error("device '" + device.name() + "' is no GPU");
+}
 
 }  // namespace rehearse

@@ -1,7 +1,8 @@
 #pragma once
 // Attention by cuDNN's fused kernels, where there is a cuDNN 9 and it takes the shape. The kernels of
 // kernels/attention*.cu compute the same, are what tests compare with, and do all that is declined here: dropout, whose
-// random numbers are the CPU's, queries and keys at positions of their own, other types than bfloat16.
+// random numbers are the CPU's, queries and keys at positions of their own, other types than bfloat16, windows on GPUs
+// whose kernels have none.
 //
 //   if (!fused.forward(stream, q, k, v, out, lse, shape, scratch)) attention(stream, q, k, v, out, lse, shape);
 
@@ -24,7 +25,9 @@ struct FusedAttentionOptions {
   std::size_t most_scratch = std::size_t{2} << 30;
 };
 
-/// Opens cuDNN at the first call. One per device and host thread. Plans are made once per shape and kept.
+/// Opens cuDNN at the first call. One per device and host thread. Plans are made once per shape and kept. A shape whose
+/// scratch the device has no room for is declined from then on. REHEARSE_CUDNN=off in the environment declines all;
+/// REHEARSE_CUDNN=any-order is `deterministic` false, for less scratch and time.
 class FusedAttention {
  public:
   using Scratch = std::function<void*(std::size_t bytes)>;
@@ -42,7 +45,8 @@ class FusedAttention {
   [[nodiscard]] bool backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals out, Reals lse,
                               Reals dq, Reals dk, Reals dv, const AttentionShape& shape, const Scratch& scratch);
 
-  /// What is done by whom: "cuDNN 9.19.0, 2 plans"; "own kernels: cannot open libcudnn.so.9".
+  /// Who does what: "cuDNN 9.19.0: 2 of 2 kinds of calls, gradients in one order"; "own kernels: cannot open
+  /// libcudnn.so.9".
   [[nodiscard]] std::string description() const;
   /// Bytes that backward borrows for a shape; 0 where it is declined.
   [[nodiscard]] std::size_t backward_scratch(const AttentionShape& shape);

@@ -1,6 +1,7 @@
 // Every CUDA operator gives what the CPU's gives in fp64, in each type it is used in: rows that are no multiple of a
 // vector, of a warp or of a block, slices of a vocabulary, shared key heads, dropout, positions in two pieces.
 #include <algorithm>
+#include <cstdlib>
 
 #include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/gpu/against_cpu.hpp"
@@ -383,12 +384,25 @@ OperatorCase attention_grad_case(const OperatorCase& forward, ElementType type) 
   return c;
 }
 
+/// To keys in a window.
+OperatorCase windowed(OperatorCase c, std::int64_t window) {
+  c.task.variant = "flash_window";
+  const auto &q = c.slots[0].shape, &k = c.slots[1].shape;
+  c.dims = {q[0], q[2], k[2], q[1], k[1], q[3], window};
+  return c;
+}
+
+/// By whatever computes it, and by the kernels here where that was cuDNN.
 void check_attention(const OperatorCase& c, std::initializer_list<ElementType> types) {
-  for (const ElementType type : types) {
-    INFO("sequence " << c.slots[0].shape[1] << ", head width " << c.slots[0].shape[3]);
-    check_against_cpu(c, type);
-    check_against_cpu(attention_grad_case(c, type), type);
+  for (const char* cudnn : {"on", "off"}) {
+    ::setenv("REHEARSE_CUDNN", cudnn, 1);
+    for (const ElementType type : types) {
+      INFO("sequence " << c.slots[0].shape[1] << ", head width " << c.slots[0].shape[3] << ", cuDNN " << cudnn);
+      check_against_cpu(c, type);
+      check_against_cpu(attention_grad_case(c, type), type);
+    }
   }
+  ::unsetenv("REHEARSE_CUDNN");
 }
 
 }  // namespace
@@ -398,6 +412,8 @@ TEST_CASE("attention in one pass: shared key heads, dropout, any head width") {
   check_attention(attention_case(37, 4, 2, 24, 0), {ElementType::real64, ElementType::real32, ElementType::real16});
   check_attention(attention_case(40, 2, 2, 40, 0.25), {ElementType::real64, ElementType::real32});
   check_attention(attention_case(16, 2, 1, 8, 0, true), {ElementType::real64});
+  check_attention(windowed(attention_case(40, 4, 2, 24, 0), 7), {ElementType::real64, ElementType::real32});
+  check_attention(windowed(attention_case(16, 2, 1, 8, 0, true), 5), {ElementType::real64});
 }
 
 TEST_CASE("attention on tensor cores: several tiles, ragged ends, shared key heads, dropout, positions in two pieces") {
@@ -406,6 +422,7 @@ TEST_CASE("attention on tensor cores: several tiles, ragged ends, shared key hea
   check_attention(attention_case(70, 2, 2, 64, 0.25), {ElementType::real16});
   check_attention(attention_case(80, 2, 1, 64, 0, true), {ElementType::real16});
   check_attention(attention_case(96, 1, 1, 128, 0), {ElementType::real16});
+  check_attention(windowed(attention_case(160, 4, 2, 64, 0), 50), {ElementType::real16});
   OperatorCase everything = attention_case(130, 1, 1, 64, 0);
   everything.task.causal = false;
   check_attention(everything, {ElementType::real16});

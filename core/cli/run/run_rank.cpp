@@ -215,6 +215,7 @@ Document summary(const Session& session, const Program& program, const TrainingS
     facts.rows.push_back(
         {"CUDA graphs",
          fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
+  if (device.name() == "cuda") facts.rows.push_back({"fused attention", cuda_attention(device)});
   if (device.name() == "cuda")
     facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB",
                                                        cuda_memory(device).peak.value() / 1e6,

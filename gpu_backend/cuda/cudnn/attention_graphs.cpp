@@ -25,12 +25,19 @@ struct Shapes {
   CudnnShape q, k, v, out, lse, scores, per_query;
 };
 
-/// Scores of later keys replaced.
-CudnnTensorPtr masked(CudnnGraph& g, CudnnTensorPtr scores) {
+/// Scores of later keys replaced, and of those before the window. One selection for each of the two, comparisons this
+/// way round: the form that the fused kernels are found by.
+CudnnTensorPtr masked(CudnnGraph& g, CudnnTensorPtr scores, std::int64_t window) {
   CudnnTensorPtr row = g.index(scores, 2), column = g.index(scores, 3),
                  seen = g.between(CUDNN_DATA_BOOLEAN, scores->shape());
   g.pointwise(CUDNN_POINTWISE_CMP_GE, {row, column}, seen, CUDNN_DATA_BOOLEAN);
-  return g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, g.number(kFusedNothing), seen});
+  scores = g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, g.number(kFusedNothing), seen});
+  if (window == 0) return scores;
+  row = g.index(scores, 2), column = g.index(scores, 3);
+  CudnnTensorPtr end = g.pointwise(CUDNN_POINTWISE_ADD, {column, g.number(kFusedWindow)}),
+                 inside = g.between(CUDNN_DATA_BOOLEAN, scores->shape());
+  g.pointwise(CUDNN_POINTWISE_CMP_GT, {end, row}, inside, CUDNN_DATA_BOOLEAN);
+  return g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, g.number(kFusedOutside), inside});
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ std::unique_ptr<CudnnGraph> fused_attention_graph(const FusedAttentionShape& z) 
                  products = g.between(kReal, shapes.scores);
   g.matmul(q, k, products);
   CudnnTensorPtr scores = g.pointwise(CUDNN_POINTWISE_MUL, {products, g.number(kFusedScale)});
-  if (z.causal) scores = masked(g, scores);
+  if (z.causal) scores = masked(g, scores, z.window);
   CudnnTensorPtr largest = g.between(kReal, shapes.per_query), sum = g.between(kReal, shapes.per_query),
                  log = g.between(kReal, shapes.per_query), probabilities = g.between(kHalf, shapes.scores);
   g.reduce(CUDNN_REDUCE_TENSOR_MAX, scores, largest);
@@ -81,7 +88,7 @@ std::unique_ptr<CudnnGraph> fused_attention_grad_graph(const FusedAttentionShape
   CudnnTensorPtr products = g.between(kReal, shapes.scores);
   g.matmul(q, k, products);
   CudnnTensorPtr scores = g.pointwise(CUDNN_POINTWISE_SUB, {g.pointwise(CUDNN_POINTWISE_MUL, {products, scale}), lse});
-  if (z.causal) scores = masked(g, scores);
+  if (z.causal) scores = masked(g, scores, z.window);
   CudnnTensorPtr probabilities = g.pointwise(CUDNN_POINTWISE_EXP, {scores});
   over_shared_heads(g.view(probabilities, kHalf, by_key), dout, z.v, g.stored(kFusedDv, kHalf, shapes.v));
 

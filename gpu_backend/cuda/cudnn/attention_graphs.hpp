@@ -13,7 +13,8 @@ namespace rehearse::cuda {
 /// v], k and v [batch, keys, kv_heads, d or v]; the log-sum-exp [batch, queries, heads] in fp32.
 struct FusedAttentionShape {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;
-  bool causal;  ///< A query sees the keys up to its own number.
+  bool causal;              ///< A query sees the keys up to its own number.
+  std::int64_t window = 0;  ///< The last so many of those; 0: all.
   auto operator<=>(const FusedAttentionShape&) const = default;
 };
 
@@ -32,6 +33,8 @@ enum FusedAttentionId : std::int64_t {
   kFusedDqSum,    ///< Scratch of backward unless it is deterministic: dq in fp32, [batch, heads, queries, d].
   kFusedScale,    ///< What scores are multiplied by.
   kFusedNothing,  ///< What hidden scores are replaced by: minus infinity, or the lowest number before cuDNN 9.10.
+  kFusedOutside,  ///< The same for those before the window.
+  kFusedWindow,
   kFusedOne
 };
 

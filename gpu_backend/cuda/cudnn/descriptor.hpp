@@ -15,16 +15,11 @@
 
 namespace rehearse::cuda {
 
-/// What cuDNN answered to a call: kept apart from faults, because "not supported" is an answer that a caller acts on.
+/// What cuDNN answered to a call that did not succeed: kept apart from other errors, because while a graph is described
+/// and a plan is made it means that cuDNN does not take the shape, which a caller acts on.
 class CudnnFailure final : public Error {
  public:
   CudnnFailure(cudnnStatus_t status, const char* call);
-  [[nodiscard]] cudnnStatus_t status() const { return status_; }
-  /// Whether cuDNN understood and declines: the shape, the layout, the version or the chip.
-  [[nodiscard]] bool declined() const;
-
- private:
-  cudnnStatus_t status_;
 };
 
 /// Throws CudnnFailure unless `status` is success.

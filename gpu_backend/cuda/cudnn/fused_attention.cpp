@@ -11,6 +11,7 @@
 
 #include "gpu_backend/cuda/cudnn/attention_graphs.hpp"
 #include "gpu_backend/cuda/cudnn/plan.hpp"
+#include "gpu_backend/execute/device.hpp"
 
 namespace rehearse::cuda {
 
@@ -43,12 +44,13 @@ bool expressible(const AttentionShape& z) {
   return !z.causal || (in_one_run(z.query, z.queries) && in_one_run(z.key, z.keys) && z.query.at(0) == z.key.at(0));
 }
 FusedAttentionShape sizes_of(const AttentionShape& z) {
-  return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal};
+  const bool narrow = z.causal && z.window > 0 && z.window < z.keys;
+  return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal, narrow ? z.window : 0};
 }
 
-bool switched_off() {
+bool environment_says(std::string_view what) {
   const char* value = std::getenv("REHEARSE_CUDNN");
-  return value != nullptr && std::string_view(value) == "off";
+  return value != nullptr && value == what;
 }
 
 }  // namespace
@@ -60,15 +62,18 @@ struct FusedAttention::Impl {
   std::string missing;  ///< Why cuDNN is not used.
   bool opened = false;
   std::map<std::pair<bool, FusedAttentionShape>, std::unique_ptr<CudnnPlan>> plans;  ///< Null: declined. By backward.
+  std::vector<std::unique_ptr<CudnnPlan>> retired;
 
   ~Impl() {
     plans.clear();
+    retired.clear();
     if (handle != nullptr) (void)REHEARSE_CUDNN_CALL(cudnnDestroy)(handle);
   }
 
   void open() {
     opened = true;
-    if (switched_off()) {
+    if (environment_says("any-order")) options.deterministic = false;
+    if (environment_says("off")) {
       missing = "REHEARSE_CUDNN=off";
       return;
     }
@@ -101,8 +106,8 @@ struct FusedAttention::Impl {
           handle, backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
           options.deterministic);
       if (plan->workspace_bytes() <= options.most_scratch) at->second = std::move(plan);
-    } catch (const CudnnFailure& e) {
-      if (!e.declined()) throw;
+    } catch (const CudnnFailure&) {
+      // Nothing was enqueued: it stays declined.
     }
     return at->second.get();
   }
@@ -111,8 +116,31 @@ struct FusedAttention::Impl {
     check(REHEARSE_CUDNN_CALL(cudnnSetStream)(handle, stream), "cudnnSetStream");
     plan.run(handle, places, workspace);
   }
-  [[nodiscard]] float nothing() const {
-    return version < kInfinityFrom ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity();
+  /// A device that has no room for the scratch declines the shape from now on.
+  bool borrow(void*& to, std::size_t bytes, const FusedAttentionShape& z, bool backward, const Scratch& scratch) {
+    try {
+      to = scratch(bytes);
+      return true;
+    } catch (const OutOfMemory&) {
+      retired.push_back(std::move(plans[{backward, z}]));  // Kernels of earlier calls may still run.
+      return false;
+    }
+  }
+  /// What the host gives to a call.
+  struct Numbers {
+    float scale, nothing, window, one = 1;
+    void add_masks(std::vector<CudnnPlace>& places, const FusedAttentionShape& z) const {
+      if (!z.causal) return;
+      places.push_back({kFusedNothing, &nothing});
+      if (z.window == 0) return;
+      places.push_back({kFusedOutside, &nothing});
+      places.push_back({kFusedWindow, &window});
+    }
+  };
+  [[nodiscard]] Numbers numbers(const AttentionShape& z) const {
+    return {static_cast<float>(z.scale),
+            version < kInfinityFrom ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity(),
+            static_cast<float>(z.window)};
   }
 
   // What lies in backward's scratch, one after the other.
@@ -137,13 +165,17 @@ bool FusedAttention::forward(cudaStream_t stream, Reals q, Reals k, Reals v, Rea
   if (q.type != ElementType::real16 || lse.type != ElementType::real32 || !expressible(z) ||
       !aligned({q.data, k.data, v.data, out.data, lse.data}))
     return false;
-  const CudnnPlan* plan = impl_->plan_of(sizes_of(z), false);
+  const FusedAttentionShape sizes = sizes_of(z);
+  const CudnnPlan* plan = impl_->plan_of(sizes, false);
   if (plan == nullptr) return false;
-  const float scale = static_cast<float>(z.scale), nothing = impl_->nothing();
+  const Impl::Numbers numbers = impl_->numbers(z);
   std::vector<CudnnPlace> places{{kFusedQ, q.data},     {kFusedK, k.data},     {kFusedV, v.data},
-                                 {kFusedOut, out.data}, {kFusedLse, lse.data}, {kFusedScale, &scale}};
-  if (z.causal) places.push_back({kFusedNothing, &nothing});
-  impl_->run(stream, *plan, places, plan->workspace_bytes() > 0 ? scratch(plan->workspace_bytes()) : nullptr);
+                                 {kFusedOut, out.data}, {kFusedLse, lse.data}, {kFusedScale, &numbers.scale}};
+  numbers.add_masks(places, sizes);
+  void* workspace = nullptr;
+  if (plan->workspace_bytes() > 0 && !impl_->borrow(workspace, plan->workspace_bytes(), sizes, false, scratch))
+    return false;
+  impl_->run(stream, *plan, places, workspace);
   return true;
 }
 
@@ -156,13 +188,23 @@ bool FusedAttention::backward(cudaStream_t stream, Reals dout, Reals q, Reals k,
   const CudnnPlan* plan = impl_->plan_of(sizes, true);
   if (plan == nullptr) return false;
   const Impl::BackwardScratch parts = impl_->scratch_of(sizes, *plan);
-  auto* block = static_cast<std::byte*>(scratch(parts.all()));
-  const float scale = static_cast<float>(z.scale), nothing = impl_->nothing(), one = 1;
-  std::vector<CudnnPlace> places{{kFusedDout, dout.data}, {kFusedQ, q.data},     {kFusedK, k.data},
-                                 {kFusedV, v.data},       {kFusedOut, out.data}, {kFusedLse, lse.data},
-                                 {kFusedDq, dq.data},     {kFusedDk, dk.data},   {kFusedDv, dv.data},
-                                 {kFusedDelta, block},    {kFusedScale, &scale}, {kFusedOne, &one}};
-  if (z.causal) places.push_back({kFusedNothing, &nothing});
+  void* borrowed = nullptr;
+  if (!impl_->borrow(borrowed, parts.all(), sizes, true, scratch)) return false;
+  auto* block = static_cast<std::byte*>(borrowed);
+  const Impl::Numbers numbers = impl_->numbers(z);
+  std::vector<CudnnPlace> places{{kFusedDout, dout.data},
+                                 {kFusedQ, q.data},
+                                 {kFusedK, k.data},
+                                 {kFusedV, v.data},
+                                 {kFusedOut, out.data},
+                                 {kFusedLse, lse.data},
+                                 {kFusedDq, dq.data},
+                                 {kFusedDk, dk.data},
+                                 {kFusedDv, dv.data},
+                                 {kFusedDelta, block},
+                                 {kFusedScale, &numbers.scale},
+                                 {kFusedOne, &numbers.one}};
+  numbers.add_masks(places, sizes);
   if (parts.dq_sum > 0) places.push_back({kFusedDqSum, block + parts.delta});
   impl_->run(stream, *plan, places, block + parts.delta + parts.dq_sum);
   return true;
@@ -176,14 +218,16 @@ std::size_t FusedAttention::backward_scratch(const AttentionShape& z) {
 
 std::string FusedAttention::description() const {
   if (!impl_->missing.empty()) return "own kernels: " + impl_->missing;
-  if (!impl_->opened) return "not used yet";
-  std::string out = fmt::format("cuDNN {}", impl_->name_of_version());
+  if (!impl_->opened) return "own kernels: nothing that cuDNN takes";
+  std::size_t taken = 0;
+  std::string bounds;
   for (const auto& [key, plan] : impl_->plans) {
-    const FusedAttentionShape& z = key.second;
-    out += fmt::format("; {} {}x{}x{}x{}: {}", key.first ? "backward" : "forward", z.batch, z.queries, z.heads, z.d,
-                       plan == nullptr ? "own kernel" : plan->name());
+    if (plan == nullptr) continue;
+    ++taken;
+    if (key.first) bounds = impl_->options.deterministic ? ", gradients in one order" : ", gradients in any order";
   }
-  return out;
+  return fmt::format("cuDNN {}: {} of {} kinds of calls{}", impl_->name_of_version(), taken, impl_->plans.size(),
+                     bounds);
 }
 
 }  // namespace rehearse::cuda

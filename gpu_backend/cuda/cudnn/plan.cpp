@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace rehearse::cuda {
 
 namespace {
@@ -50,23 +48,29 @@ bool repeats(const CudnnDescriptor& engine) {
 CudnnPlan::CudnnPlan(cudnnHandle_t handle, std::unique_ptr<CudnnGraph> graph, bool deterministic)
     : graph_(std::move(graph)) {
   const CudnnDescriptor& operations = graph_->finalise(handle);
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (CudnnDescriptor& settings : proposals(mode, operations)) try {
-        CudnnDescriptor engine = settings.inner(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-        if (deterministic && !repeats(engine)) continue;
-        CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-        plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, settings);
-        plan.finalise();
-        workspace_bytes_ = static_cast<std::size_t>(plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-        name_ = fmt::format("engine {}", engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-        engine_ = std::move(settings);
-        plan_ = std::move(plan);
-        return;
-      } catch (const CudnnFailure& e) {
-        if (!e.declined()) throw;
-      }
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (CudnnDescriptor& settings : proposals(mode, operations)) {
+      if (decide(handle, std::move(settings), deterministic)) return;
+    }
+  }
   throw CudnnFailure(CUDNN_STATUS_NOT_SUPPORTED, "no engine of cuDNN's takes this graph");
+}
+
+bool CudnnPlan::decide(cudnnHandle_t handle, CudnnDescriptor settings, bool deterministic) {
+  try {
+    const CudnnDescriptor engine = settings.inner(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    if (deterministic && !repeats(engine)) return false;
+    CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, settings);
+    plan.finalise();
+    workspace_bytes_ = static_cast<std::size_t>(plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+    engine_ = std::move(settings);
+    plan_ = std::move(plan);
+    return true;
+  } catch (const CudnnFailure&) {
+    return false;
+  }
 }
 
 void CudnnPlan::run(cudnnHandle_t handle, std::span<const CudnnPlace> places, void* workspace) const {

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <span>
-#include <string>
 
 #include "gpu_backend/cuda/cudnn/graph.hpp"
 
@@ -18,20 +17,19 @@ struct CudnnPlace {
 class CudnnPlan {
  public:
   /// The first of the engines that cuDNN proposes whose results repeat bit for bit (`deterministic`), or the first of
-  /// all. Throws CudnnFailure that is declined() where there is none.
+  /// all. Throws CudnnFailure where there is none.
   CudnnPlan(cudnnHandle_t handle, std::unique_ptr<CudnnGraph> graph, bool deterministic);
 
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// Enqueues on the handle's stream. `workspace` holds workspace_bytes(). Throws CudnnFailure.
   void run(cudnnHandle_t handle, std::span<const CudnnPlace> places, void* workspace) const;
-  /// cuDNN's name of the engine and its settings, for logs.
-  [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
+  /// Whether these settings of an engine make a plan: then it is this one.
+  bool decide(cudnnHandle_t handle, CudnnDescriptor settings, bool deterministic);
   std::unique_ptr<CudnnGraph> graph_;
   CudnnDescriptor engine_, plan_;
   std::size_t workspace_bytes_ = 0;
-  std::string name_;
 };
 
 }  // namespace rehearse::cuda

@@ -12,7 +12,9 @@ __device__ inline std::int64_t place(std::int64_t b, std::int64_t s, std::int64_
 }
 
 __device__ inline bool hidden(const AttentionShape& z, std::int64_t query, std::int64_t key) {
-  return z.causal && z.key.at(key) > z.query.at(query);
+  if (!z.causal) return false;
+  const std::int64_t before = z.query.at(query) - z.key.at(key);
+  return before < 0 || (z.window > 0 && before >= z.window);
 }
 
 /// Number, in the step, of the probability of (sample b, head h, query, key).

@@ -348,8 +348,9 @@ void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals 
 bool on_tensor_cores(const AttentionShape& z, ElementType type) {
   // Positions in one piece, so that a mask is a bound per row; dropout's random numbers would crowd out the products.
   const bool in_order = z.query.length >= z.queries && z.key.length >= z.keys;
-  return in_order && !z.dropout.on() && type == ElementType::real16 && z.d == z.v && (z.d == 64 || z.d == 128) &&
-         z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) && z.batch * z.heads < 65536;
+  return in_order && z.window == 0 && !z.dropout.on() && type == ElementType::real16 && z.d == z.v &&
+         (z.d == 64 || z.d == 128) && z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) &&
+         z.batch * z.heads < 65536;
 }
 
 void attention_mma(cudaStream_t stream, Reals q, Reals k, Reals v, Reals to, Reals lse, const AttentionShape& z) {

@@ -128,6 +128,7 @@ struct AttentionShape {
   Line sample, head;  ///< For dropout.
   std::int64_t all_heads, all_queries, all_keys;
   Dropout dropout;
+  std::int64_t window = 0;  ///< Keys that a query sees at most, up to its own, where causal; 0: all.
 };
 void attention(cudaStream_t, Reals q, Reals k, Reals v, Reals out, Reals lse, const AttentionShape& shape);
 /// `scratch` holds attention_scratch_bytes().

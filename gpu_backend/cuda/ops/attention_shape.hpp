@@ -12,6 +12,7 @@ namespace rehearse::cuda {
   z.d = q.extent(3), z.v = v.extent(3);
   z.scale = c.task->scalars.at(0);
   z.causal = c.task->causal;
+  z.window = c.dims.size() > 6 ? c.dims[6] : 0;
   z.query = line(q, 1), z.key = line(k, 1), z.sample = line(q, 0), z.head = line(q, 2);
   z.all_heads = q.held->shape[2], z.all_queries = q.held->shape[1], z.all_keys = k.held->shape[1];
   z.dropout = dropout_of(c, c.first_sample);

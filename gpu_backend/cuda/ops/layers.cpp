@@ -222,6 +222,8 @@ constexpr LayersNamed kLayersOperators[] = {
     {"norm_grad.grouped_rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::grouped>},
     {"attention.flash", "attention without stored scores", run_attention},
     {"attention_grad.flash", "its gradients", run_attention_grad},
+    {"attention.flash_window", "the same to keys in a window", run_attention},
+    {"attention_grad.flash_window", "its gradients", run_attention_grad},
     {"softmax", "scaled, masked softmax over keys", run_softmax},
     {"softmax_grad", "gradient of the scores", run_softmax_grad},
     {"scale.scale", "scores times 1 / sqrt(d)", run_scale},

@@ -15,7 +15,9 @@ TEST_CASE("a replay that finds no memory is tried once more", "[graphs]") {
   const float before = 8;
   device->write(*storage, 0, std::as_bytes(std::span(&before, 1)));
   const auto recording = device->record([&] {
-    (void)device->submit(0, {}, {.run = [&] { device->divide(storage->data(), 1, ElementType::real32, 2); }});
+    (void)device->submit(
+        0, {},
+        {.run = [&] { device->divide(storage->data(), 1, ElementType::real32, 2); }, .start = {}, .name = "half"});
   });
   on_cpu::graph_launches_without_memory = 1;
   device->wait(device->replay(*recording, 0));
