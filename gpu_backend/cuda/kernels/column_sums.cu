@@ -11,16 +11,30 @@ namespace {
 constexpr std::int64_t kRowsPerPart = 64;  // Rows that one block adds up.
 constexpr unsigned kColumnThreads = 32, kRowLanes = 8, kPartLanes = 16;
 
-/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to
-/// `plain`. A row here is `runs` of those that moments are of. V columns per thread.
+/// Matrices of as many rows, side by side.
+template <class T>
+struct Columns {
+  const T* dy[kMostColumnSums];
+  std::int64_t columns[kMostColumnSums], before[kMostColumnSums];  ///< Of each, and of those left of it.
+  unsigned first_block[kMostColumnSums];
+  int count = 0;
+  std::int64_t all = 0;  ///< Columns.
+};
+
+/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given, of one matrix), and of
+/// dy alone to `plain`. A row here is `runs` of those that moments are of. V columns per thread.
 template <int V, class T>
-__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain,
-                                    std::int64_t rows, std::int64_t columns, std::int64_t runs) {
+__global__ void column_parts_kernel(Columns<T> from, const T* x, const Acc<T>* moments_of, Acc<T>* weighted,
+                                    Acc<T>* plain, std::int64_t rows, std::int64_t runs) {
   using A = Acc<T>;
   constexpr int kColumns = static_cast<int>(kColumnThreads) * V;
   __shared__ A sums[2][kRowLanes][kColumns];
-  const std::int64_t base = static_cast<std::int64_t>(blockIdx.x) * kColumns, c = base + threadIdx.x * V,
-                     first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart,
+  int which = from.count - 1;
+  while (from.first_block[which] > blockIdx.x) --which;
+  const T* dy = from.dy[which];
+  const std::int64_t columns = from.columns[which],
+                     base = static_cast<std::int64_t>(blockIdx.x - from.first_block[which]) * kColumns,
+                     c = base + threadIdx.x * V, first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart,
                      end = first + kRowsPerPart < rows ? first + kRowsPerPart : rows;
   A a[V] = {}, b[V] = {};
   if (c < columns) {
@@ -50,7 +64,7 @@ __global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* momen
   if (mine >= kColumns || base + mine >= columns) return;
   A of_weighted{0}, of_plain{0};
   for (unsigned i = 0; i < kRowLanes; ++i) of_weighted += sums[0][i][mine], of_plain += sums[1][i][mine];
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * columns + base + mine;
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.y) * from.all + from.before[which] + base + mine;
   if (weighted != nullptr) weighted[at] = of_weighted;
   if (plain != nullptr) plain[at] = of_plain;
 }
@@ -90,25 +104,38 @@ void add_parts(cudaStream_t stream, PartsAndSum<A, G> first, PartsAndSum<A, G> s
          columns);
 }
 
+/// What norms multiply by, of the one matrix.
 template <class T>
-struct ColumnOperands {
-  const T *dy, *x;
-  const Acc<T>* moments_of;
+struct Normalised {
+  const T* x = nullptr;
+  const Acc<T>* moments_of = nullptr;
+  std::int64_t runs = 1;
 };
 
-/// By vectors where a run's columns are made of them.
+/// By vectors where the columns of every matrix, or of every run, are made of them.
 template <class T>
-void column_parts(cudaStream_t stream, const ColumnOperands<T>& from, Acc<T>* weighted, Acc<T>* plain,
-                  std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
+void column_parts(cudaStream_t stream, const ColumnTerm* terms, int count, const Normalised<T>& by, Acc<T>* weighted,
+                  Acc<T>* plain, std::int64_t rows) {
+  const auto aligned = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
+  bool vectors = aligned(by.x);
+  for (int i = 0; i < count; ++i)
+    vectors = vectors && terms[i].columns / by.runs % kVector<T> == 0 && aligned(in<T>(terms[i].dy));
   const auto start = [&](auto v) {
     constexpr int V = decltype(v)::value;
     const std::int64_t each = static_cast<std::int64_t>(kColumnThreads) * V;
-    const dim3 grid(static_cast<unsigned>((columns + each - 1) / each), static_cast<unsigned>(parts_of(rows)));
-    launch(&column_parts_kernel<V, T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, from.dy, from.x,
-           from.moments_of, weighted, plain, rows, columns, runs);
+    Columns<T> from;
+    unsigned blocks = 0;
+    for (; from.count < count; ++from.count) {
+      const int i = from.count;
+      from.dy[i] = in<T>(terms[i].dy), from.columns[i] = terms[i].columns, from.before[i] = from.all;
+      from.first_block[i] = blocks;
+      from.all += terms[i].columns;
+      blocks += static_cast<unsigned>((terms[i].columns + each - 1) / each);
+    }
+    launch(&column_parts_kernel<V, T>, dim3(blocks, static_cast<unsigned>(parts_of(rows))),
+           dim3(kColumnThreads, kRowLanes), 0, stream, from, by.x, by.moments_of, weighted, plain, rows, by.runs);
   };
-  const auto aligned = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-  if (columns / runs % kVector<T> == 0 && aligned(from.dy) && aligned(from.x))
+  if (vectors)
     start(std::integral_constant<int, kVector<T>>{});
   else
     start(std::integral_constant<int, 1>{});
@@ -131,8 +158,9 @@ void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, voi
     const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
     A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
       *plain = weighted + parts_of(rows) * columns;
-    column_parts<T>(stream, {in<T>(dy), in<T>(x), moments_of}, weighted, dbias != nullptr ? plain : nullptr, rows,
-                    columns, z.runs);
+    const ColumnTerm term{dy, columns};
+    column_parts<T>(stream, &term, 1, {in<T>(x), moments_of, z.runs}, weighted, dbias != nullptr ? plain : nullptr,
+                    rows);
     add_parts<A, G>(stream, {weighted, out<G>(dweight)}, {plain, static_cast<G*>(dbias)}, rows, columns);
   });
 }
@@ -141,13 +169,16 @@ std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, Elemen
   return static_cast<std::size_t>(parts_of(rows) * columns) * (type == ElementType::real64 ? 8 : 4);
 }
 
-void column_sum(cudaStream_t stream, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch) {
+void column_sum(cudaStream_t stream, const ColumnTerm* terms, int count, Reals sum, std::int64_t rows, void* scratch) {
+  std::int64_t columns = 0;
+  for (int i = 0; i < count; ++i) columns += terms[i].columns;
   if (rows == 0 || columns == 0) return;
-  with_sum(dy.type, sum.type, [&](auto t, auto g) {
+  if (count > kMostColumnSums) throw std::logic_error("more matrices side by side than a kernel is told of");
+  with_sum(terms[0].dy.type, sum.type, [&](auto t, auto g) {
     using T = decltype(t);
     using G = decltype(g);
     auto* parts = static_cast<Acc<T>*>(scratch);
-    column_parts<T>(stream, {in<T>(dy), nullptr, nullptr}, nullptr, parts, rows, columns);
+    column_parts<T>(stream, terms, count, {}, nullptr, parts, rows);
     add_parts<Acc<T>, G>(stream, {parts, out<G>(sum)}, {nullptr, nullptr}, rows, columns);
   });
 }

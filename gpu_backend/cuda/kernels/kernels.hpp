@@ -59,8 +59,15 @@ void norm_weight_grad(cudaStream_t, Reals x, Reals dy, Reals dweight, void* dbia
 /// Mean and inverse deviation of every row, pairs in the type of sums.
 void norm_moments(cudaStream_t, Reals x, void* to, const NormShape& shape);
 [[nodiscard]] std::size_t norm_scratch_bytes(const NormShape& shape, ElementType type);
-/// Adds the sums of the columns of dy [rows, columns] to `sum`. `scratch` holds column_scratch_bytes().
-void column_sum(cudaStream_t, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch);
+/// A matrix [rows, columns] beside others.
+struct ColumnTerm {
+  Reals dy;
+  std::int64_t columns;
+};
+inline constexpr int kMostColumnSums = 4;
+/// Adds the sums of the columns of up to kMostColumnSums matrices of one type to `sum`, which has a number for each
+/// column of all of them. `scratch` holds column_scratch_bytes() of all columns.
+void column_sum(cudaStream_t, const ColumnTerm* terms, int count, Reals sum, std::int64_t rows, void* scratch);
 [[nodiscard]] std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, ElementType type);
 
 /// Keys of a row of scores [batch, heads, queries, keys], where causal: those at later positions are masked.

@@ -1,6 +1,8 @@
 // Products of tokens and weights by cuBLASLt, and products of attention in pieces. Operands as in cpu/ops/linear.cpp
 // and attention.cpp.
 
+#include <vector>
+
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/ops/operands.hpp"
 
@@ -131,13 +133,23 @@ void bias_grad(const OperatorCall& c) {
   std::int64_t elements = 0, done = 0;
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) elements += c.operand(i).elements();
   const std::int64_t n = elements / std::max<std::int64_t>(1, sum.elements());
+  std::vector<ColumnTerm> together;
+  std::int64_t columns = 0;  // Of those together.
+  const auto flush = [&] {
+    if (together.empty()) return;
+    column_sum(stream(c), together.data(), static_cast<int>(together.size()),
+               {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n,
+               c.launch->scratch(column_scratch_bytes(n, columns, together.front().dy.type)));
+    done += columns;
+    together.clear(), columns = 0;
+  };
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
-    const std::int64_t columns = feature_count(dy, n);
-    column_sum(stream(c), reals(dy), {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n,
-               columns, c.launch->scratch(column_scratch_bytes(n, columns, dy.type)));
-    done += columns;
+    if (!together.empty() && (together.front().dy.type != dy.type || together.size() == kMostColumnSums)) flush();
+    together.push_back({reals(dy), feature_count(dy, n)});
+    columns += together.back().columns;
   }
+  flush();
 }
 
 // ---- attention in pieces
