@@ -1,13 +1,12 @@
 #!/bin/bash
 # All figures of a GPU: builds without SimGrid, runs the GPU tests on 1, 2 and 4 ranks that share it, times training steps beside PyTorch (eager and compiled) and
-# products beside cuBLASLt's best, calibrates, and holds the simulation of four networks to their steps. Usage: h200.sh RESULTS [PREFIX]    from the root of the
+# products beside cuBLASLt's best and attention beside cuDNN's, calibrates, and holds the simulation of four networks to their steps. Usage: h200.sh RESULTS [PREFIX]    from the root of the
 # sources; PREFIX as carry.sh makes it. Writes RESULTS/gpu.json and RESULTS/gpu.md, with date, GPU, driver and commit, and the logs beside them.
 #
-# SECTIONS chooses, and what earlier calls left in RESULTS stays. Every command has a time of its own, so that each of these calls ends within ten minutes and
-# all three within thirty:
-#   SECTIONS="build tests gemm"                  at most 330 + 220 + 40 s
-#   SECTIONS="speed"                             at most 4 x 145 s
-#   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 35 + 110 + 90 s
+# SECTIONS chooses, and what earlier calls left in RESULTS stays. Every command has a time of its own, so that each of these calls ends within ten minutes:
+#   SECTIONS="build tests gemm"                  at most 330 + 160 + 80 s
+#   SECTIONS="speed" NETWORKS=...                at most 285 s a network: two of them a call
+#   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 40 + 110 + 90 s
 # "experts" and "images" (at most 280 s each) share the GPU between ranks of further networks. NETWORKS names scenarios of tests/bench/gpu. DRY_RUN=1 says what
 # would be run, and fails where something it needs is not there. gpu.json, gpu.md and logs.tar.gz are all that a later call, or another machine, needs; only the build
 # has to be made anew there.
@@ -54,12 +53,12 @@ if wants build; then
     -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" ${prefix:+-DCMAKE_PREFIX_PATH=$(realpath "$prefix")} ${nccl:+-DNCCL_ROOT=$nccl} || exit 1
   [ -n "${DRY_RUN:-}" ] || grep -q REHEARSE_CUDA_RUNS:INTERNAL=ON "$build/CMakeCache.txt" || { echo "this build runs nothing on GPUs: $results/configure.log says what was found"; exit 1; }
   # The program first: without it nothing else makes sense.
-  within 270 "$results/build.log" "$results/build.err" ninja -C "$build" rehearse test_gpu_operators test_gpu_devices test_cuda_host bench_gemm || { tail -20 "$results/build.log"; exit 1; }
+  within 270 "$results/build.log" "$results/build.err" ninja -C "$build" rehearse test_gpu_operators test_gpu_devices test_cuda_host bench_gemm bench_attention || { tail -20 "$results/build.log"; exit 1; }
 fi
 
 if wants tests; then
   [ -n "${DRY_RUN:-}" ] || : >"$results/tests.txt"
-  for test in gpu_devices:20 cuda_host:20 gpu_operators:180; do
+  for test in gpu_devices:20 cuda_host:20 gpu_operators:120; do
     name=${test%:*}
     within "${test#*:}" "$results/test_$name.log" "$results/test_$name.err" "$build/tests/gpu/test_$name"
     code=$?
@@ -67,13 +66,15 @@ if wants tests; then
   done
 fi
 if wants gemm; then within 40 "$results/gemm.jsonl" "$results/gemm.err" "$build/tests/bench/bench_gemm" 8192; fi
+if wants gemm; then within 40 "$results/attention.jsonl" "$results/attention.err" "$build/tests/bench/bench_attention"; fi
 if wants speed; then
   for net in $networks; do
     scenario=tests/bench/gpu/$net.json
-    within 35 "$results/$net.rehearse.json" "$results/$net.rehearse.err" "$program" run "$scenario" --device cuda --ranks 1 --steps 25 --format json
-    within 35 "$results/$net.graphs.json" "$results/$net.graphs.err" "$program" run "$scenario" --device cuda --ranks 1 --steps 25 --format json --set kernels.cuda_graphs=true
+    within 45 "$results/$net.rehearse.json" "$results/$net.rehearse.err" "$program" run "$scenario" --device cuda --ranks 1 --steps 25 --format json
+    within 45 "$results/$net.graphs.json" "$results/$net.graphs.err" "$program" run "$scenario" --device cuda --ranks 1 --steps 25 --format json --set kernels.cuda_graphs=true
+    REHEARSE_CUDNN=off within 45 "$results/$net.own.json" "$results/$net.own.err" "$program" run "$scenario" --device cuda --ranks 1 --steps 25 --format json --set kernels.cuda_graphs=true
     within 30 "$results/$net.eager.speed.jsonl" "$results/$net.eager.err" python3 tests/bench/gpu/pytorch_step.py "$scenario"
-    within 45 "$results/$net.compile.speed.jsonl" "$results/$net.compile.err" python3 tests/bench/gpu/pytorch_step.py "$scenario" --compile
+    within 120 "$results/$net.compile.speed.jsonl" "$results/$net.compile.err" python3 tests/bench/gpu/pytorch_step.py "$scenario" --compile
   done
 fi
 # Kernels only, before any network is predicted.
@@ -82,7 +83,7 @@ if wants calibrate; then
 fi
 if wants validate; then
   for net in $networks; do
-    within 35 "$results/$net.validate.json" "$results/$net.validate.err" "$program" validate "tests/bench/gpu/$net.json" --device cuda --ranks 1 --steps 12 --calibration "$results/profile.json" \
+    within 40 "$results/$net.validate.json" "$results/$net.validate.err" "$program" validate "tests/bench/gpu/$net.json" --device cuda --ranks 1 --steps 12 --calibration "$results/profile.json" \
       --backend analytic --format json
   done
 fi

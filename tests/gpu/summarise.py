@@ -21,7 +21,7 @@ def main():
             validated.append({"scenario": file.name.removesuffix(".validate.json"), **json.loads(file.read_text())})
         except ValueError:
             continue
-    for file in sorted([*results.glob("*.rehearse.json"), *results.glob("*.graphs.json")]):
+    for file in sorted(file for mode in ("rehearse", "graphs", "own") for file in results.glob(f"*.{mode}.json")):
         try:
             own = json.loads(file.read_text())
         except ValueError:
@@ -32,14 +32,18 @@ def main():
     share = [line for file in sorted(results.glob("share_*.txt")) for line in file.read_text().splitlines()]
     tests = [line for name in ("tests.txt", "parity.txt") if (results / name).exists() for line in (results / name).read_text().splitlines()]
     out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": query.stdout.strip(), "version": version, "tests": tests, "shared": share,
-           "gemm": lines(results / "gemm.jsonl"), "speed": speed, "validated": validated}
+           "gemm": lines(results / "gemm.jsonl"), "attention": lines(results / "attention.jsonl"), "speed": speed, "validated": validated}
     (results / "gpu.json").write_text(json.dumps(out, indent=2) + "\n")
-    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "with CUDA graphs", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|---|"]
+    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "with CUDA graphs", "and own attention", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|---|---|"]
     for net in sorted({s["scenario"] for s in speed}):
         by = {s["mode"]: s for s in speed if s["scenario"] == net}
-        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "graphs", "eager", "compile")) + " |")
+        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "graphs", "own", "eager", "compile")) + " |")
     text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
     text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
+    text += ["", "| attention | by | forward | backward | scratch | bits repeat |", "|---|---|---|---|---|---|"]
+    for a in out["attention"]:
+        by = a["by"] + ("" if "deterministic" not in a else ", one order" if a["deterministic"] else ", any order")
+        text.append(f"| {a['attention']} | {by} | {a['forward_s'] * 1e6:.0f} us | {a['backward_s'] * 1e6:.0f} us | " + (f"{a['scratch_bytes'] / 2**20:.0f} MiB | {'yes' if a['repeats'] else 'no'} |" if "repeats" in a else "- | yes |"))
     text += ["", "| network | predicted | measured | error |", "|---|---|---|---|"]
     for v in validated:
         step = v["step"]
