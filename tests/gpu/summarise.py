@@ -43,7 +43,7 @@ def main():
     text += ["", "| attention | by | forward | backward | scratch | bits repeat |", "|---|---|---|---|---|---|"]
     for a in out["attention"]:
         by = a["by"] + ("" if "deterministic" not in a else ", one order" if a["deterministic"] else ", any order")
-        text.append(f"| {a['attention']} | {by} | {a['forward_s'] * 1e6:.0f} us | {a['backward_s'] * 1e6:.0f} us | " + (f"{a['scratch_bytes'] / 2**20:.0f} MiB | {'yes' if a['repeats'] else 'no'} |" if "repeats" in a else "- | yes |"))
+        text.append(f"| {a['attention']} | {by} | {a['forward_s'] * 1e6:.0f} us | {a['backward_s'] * 1e6:.0f} us | " + (f"{a['scratch_bytes'] / 2**20:.0f} MiB | {'yes' if a['repeats'] else 'no'} |" if "repeats" in a else "- | - |"))
     text += ["", "| network | predicted | measured | error |", "|---|---|---|---|"]
     for v in validated:
         step = v["step"]
