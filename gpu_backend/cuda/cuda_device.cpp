@@ -176,6 +176,11 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     call.launch = &launch_;
     op(call, numerics_);
   }
+  void prepare(const Operator& op, OperatorCall& call) override {
+    if (op.prepare == nullptr) return;
+    call.launch = &launch_;
+    op.prepare(call);
+  }
   void put(std::byte* to, std::span<const std::byte> from) override {
     // Pinned memory was last used before the host could issue this; device memory is written in the stream's order,
     // from a copy the driver makes.

@@ -37,6 +37,9 @@ class FusedAttention {
   FusedAttention(const FusedAttention&) = delete;
   FusedAttention& operator=(const FusedAttention&) = delete;
 
+  /// Makes the plan of a shape for operands of `type`, so that no call has to.
+  void prepare(const AttentionShape& shape, ElementType type, bool backward);
+
   // Both enqueue and return true, or decline, enqueue nothing and return false; operands as attention() and
   // attention_grad() take them. `scratch` lends device memory until the stream is done with the call. They may be
   // captured into a CUDA graph. Throw Error (check_failed) with what cuDNN says where it fails after taking the shape.

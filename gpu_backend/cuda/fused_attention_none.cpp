@@ -7,6 +7,7 @@ namespace rehearse::cuda {
 struct FusedAttention::Impl {};
 FusedAttention::FusedAttention(const FusedAttentionOptions&) {}
 FusedAttention::~FusedAttention() = default;
+void FusedAttention::prepare(const AttentionShape&, ElementType, bool) {}
 bool FusedAttention::forward(cudaStream_t, Reals, Reals, Reals, Reals, Reals, const AttentionShape&, const Scratch&) {
   return false;
 }

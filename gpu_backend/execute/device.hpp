@@ -87,6 +87,9 @@ class ComputeDevice {
   // Within the work of a task: on its stream, with addresses that Storage::data() gave.
   /// Runs an operator.
   virtual void execute(const Operator& op, OperatorCall& call) { op(call, numerics()); }
+  /// Before the first step, for each of its calls: loads what the operator will launch. In a step that could wait for
+  /// work that waits for another rank. Operands have no addresses yet.
+  virtual void prepare(const Operator&, OperatorCall&) {}
   /// Host memory to an operand; `from` may change on return.
   virtual void put(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
   /// Between two operands, of any spaces.

@@ -63,7 +63,11 @@ struct Executor::Impl {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
-    for (const Instruction& in : plan.step()) prepared.push_back(preparation.prepare(in));
+    for (const Instruction& in : plan.step()) {
+      prepared.push_back(preparation.prepare(in));
+      Prepared& task = prepared.back();
+      if (task.op != nullptr) device.prepare(*task.op, task.call);
+    }
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)

@@ -79,6 +79,8 @@ struct OperatorCall {
 struct Operator {
   void (*run32)(const OperatorCall&) = nullptr;
   void (*run64)(const OperatorCall&) = nullptr;
+  /// Does beforehand what may not wait until a step is under way (ComputeDevice::prepare); null: nothing.
+  void (*prepare)(const OperatorCall&) = nullptr;
   void operator()(const OperatorCall& call, Numerics numerics) const {
     (numerics == Numerics::fp64 ? run64 : run32)(call);
   }

@@ -41,7 +41,7 @@ def main():
     text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
     text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
     text += ["", "| attention | by | forward | backward | scratch | bits repeat |", "|---|---|---|---|---|---|"]
-    for a in out["attention"]:
+    for a in (a for a in out["attention"] if "declined" not in a):
         by = a["by"] + ("" if "deterministic" not in a else ", one order" if a["deterministic"] else ", any order")
         text.append(f"| {a['attention']} | {by} | {a['forward_s'] * 1e6:.0f} us | {a['backward_s'] * 1e6:.0f} us | " + (f"{a['scratch_bytes'] / 2**20:.0f} MiB | {'yes' if a['repeats'] else 'no'} |" if "repeats" in a else "- | - |"))
     text += ["", "| network | predicted | measured | error |", "|---|---|---|---|"]

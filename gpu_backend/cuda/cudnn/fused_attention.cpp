@@ -160,6 +160,10 @@ FusedAttention::FusedAttention(const FusedAttentionOptions& options) : impl_(std
 }
 FusedAttention::~FusedAttention() = default;
 
+void FusedAttention::prepare(const AttentionShape& z, ElementType type, bool backward) {
+  if (type == ElementType::real16 && expressible(z)) (void)impl_->plan_of(sizes_of(z), backward);
+}
+
 bool FusedAttention::forward(cudaStream_t stream, Reals q, Reals k, Reals v, Reals out, Reals lse,
                              const AttentionShape& z, const Scratch& scratch) {
   if (q.type != ElementType::real16 || lse.type != ElementType::real32 || !expressible(z) ||

@@ -73,6 +73,15 @@ void run_attention_grad(const OperatorCall& c) {
                    c.launch->scratch(attention_scratch_bytes(z, q.type)));
 }
 
+/// Plans of cuDNN's load kernels, which can wait for all that runs.
+template <bool kBackward>
+void prepare_attention(const OperatorCall& c) {
+  constexpr std::size_t kFirst = kBackward ? 1 : 0;
+  const TensorView& q = c.operand(kFirst);
+  c.launch->fused_attention->prepare(attention_shape(c, q, c.operand(kFirst + 1), c.operand(kFirst + 2)), q.type,
+                                     kBackward);
+}
+
 Mask mask_of(const OperatorCall& c, const TensorView& s) {
   return {c.task->causal, s.extent(2), line(s, 2), line(s, 3)};
 }
@@ -204,6 +213,7 @@ void run_zeros(const OperatorCall& c) {
 struct LayersNamed {
   const char *name, *summary;
   void (*run)(const OperatorCall&);
+  void (*prepare)(const OperatorCall&) = nullptr;
 };
 constexpr LayersNamed kLayersOperators[] = {
     {"activation.gelu", "GELU", run_curve<Curve::gelu>},
@@ -220,10 +230,10 @@ constexpr LayersNamed kLayersOperators[] = {
     {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", run_norm_grad<NormKind::layer>},
     {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::rms>},
     {"norm_grad.grouped_rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::grouped>},
-    {"attention.flash", "attention without stored scores", run_attention},
-    {"attention_grad.flash", "its gradients", run_attention_grad},
-    {"attention.flash_window", "the same to keys in a window", run_attention},
-    {"attention_grad.flash_window", "its gradients", run_attention_grad},
+    {"attention.flash", "attention without stored scores", run_attention, prepare_attention<false>},
+    {"attention_grad.flash", "its gradients", run_attention_grad, prepare_attention<true>},
+    {"attention.flash_window", "the same to keys in a window", run_attention, prepare_attention<false>},
+    {"attention_grad.flash_window", "its gradients", run_attention_grad, prepare_attention<true>},
     {"softmax", "scaled, masked softmax over keys", run_softmax},
     {"softmax_grad", "gradient of the scores", run_softmax_grad},
     {"scale.scale", "scores times 1 / sqrt(d)", run_scale},
@@ -247,7 +257,7 @@ constexpr LayersNamed kLayersOperators[] = {
 };
 
 [[maybe_unused]] const bool registered_layers = [] {
-  for (const LayersNamed& o : kLayersOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
+  for (const LayersNamed& o : kLayersOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run, o.prepare)});
   return true;
 }();
 

@@ -13,7 +13,9 @@
 namespace rehearse::cuda {
 
 /// Kernels choose by the operands' types, whatever the numerics.
-[[nodiscard]] inline Operator any(void (*run)(const OperatorCall&)) { return {run, run}; }
+[[nodiscard]] inline Operator any(void (*run)(const OperatorCall&), void (*prepare)(const OperatorCall&) = nullptr) {
+  return {run, run, prepare};
+}
 
 [[nodiscard]] inline cudaStream_t stream(const OperatorCall& c) { return c.launch->stream; }
 [[nodiscard]] inline Reals reals(const TensorView& x) { return {x.data, x.type}; }
