@@ -67,7 +67,7 @@ std::string default_text(const Field& f) {
 
 std::string unquoted(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-KeyHelp help_of(const Field& f) { return {f.key, type_text(f), range_text(f), default_text(f), f.help}; }
+KeyHelp help_of(const Field& f) { return {f.key, type_text(f), range_text(f), default_text(f), f.help, f.few_set_it}; }
 
 std::string explain_field(const Field& f) {
   const std::string example =
@@ -206,15 +206,29 @@ std::string help_page(const KeyHelp& k, const std::string& example, const std::s
   return out;
 }
 
-std::string resolved_json(const Scenario& scenario, const std::string& directory) {
+namespace {
+
+std::string written(const Scenario& scenario, const std::string& directory,
+                    bool (*wanted)(const Scenario&, const Field&)) {
   const Scenario s = with_references_from(scenario, directory);
   ordered_json out = ordered_json::object();
   for (const Field& f : schema::fields()) {
-    if (!f.write) continue;
+    if (!f.write || !wanted(s, f)) continue;
     ordered_json value = f.write(s);
     if (!value.is_null()) object_at(out, f.group(), nullptr, ordered_json::object())[f.name()] = std::move(value);
   }
   return out.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string resolved_json(const Scenario& scenario, const std::string& directory) {
+  return written(scenario, directory, [](const Scenario&, const Field&) { return true; });
+}
+
+std::string stated_json(const Scenario& scenario, const std::string& directory) {
+  return written(scenario, directory,
+                 [](const Scenario& s, const Field& f) { return f.required || s.stated.contains(f.key); });
 }
 
 std::vector<KeyHelp> scenario_keys() {

@@ -191,8 +191,10 @@ ClusterRef read_cluster_object(ObjectReader& r, bool complete) {
   if (r.has(network.name())) out.network = read_text(network, r);
   if (r.has("gpudirect_rdma")) out.gpudirect_rdma = r.boolean("gpudirect_rdma");
   if (r.has("pxn")) out.pxn = r.boolean("pxn");
+  if (r.has("gpus_per_node")) out.gpus_per_node = static_cast<int>(read_integer(*find("cluster.gpus_per_node"), r));
   r.expect("gpudirect_rdma");
   r.expect("pxn");
+  r.expect("gpus_per_node");
   if (r.has("parts")) {
     for (const char* key : {"machine", "nodes"})
       if (r.has(key))
@@ -279,6 +281,7 @@ ordered_json write_cluster(const ClusterRef& cluster) {
   if (!cluster.network.empty()) out["network"] = cluster.network;
   if (cluster.gpudirect_rdma) out["gpudirect_rdma"] = *cluster.gpudirect_rdma;
   if (cluster.pxn) out["pxn"] = *cluster.pxn;
+  if (cluster.gpus_per_node > 0) out["gpus_per_node"] = cluster.gpus_per_node;
   return out;
 }
 

@@ -31,9 +31,11 @@ struct Field {
   std::string detail{};
   std::string example{};
   std::string noun = "axis", nouns = "axes";  ///< Of Type::axes: what the list is of.
+  std::string was{};                          ///< The key's former spelling, read with a warning; empty for none.
   bool required = false;
-  bool automatic = false;  ///< Integer: 0 inside, "auto" in the file.
-  Read read{};             ///< Empty for members that their parent reads.
+  bool automatic = false;   ///< Integer: 0 inside, "auto" in the file.
+  bool few_set_it = false;  ///< Left out of a first list of keys.
+  Read read{};              ///< Empty for members that their parent reads.
   Write write{};
 
   [[nodiscard]] std::string name() const { return key.substr(key.rfind('.') + 1); }
@@ -60,6 +62,10 @@ struct Field {
   }
   Field&& or_auto() && {
     automatic = true;
+    return std::move(*this);
+  }
+  Field&& seldom() && {
+    few_set_it = true;
     return std::move(*this);
   }
 };

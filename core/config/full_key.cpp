@@ -58,6 +58,9 @@ Error unknown_key(const std::string& key, const std::vector<std::string>& keys) 
 
 std::string full_key(const std::string& key) {
   if (schema::find(key) || inside_model(key)) return key;
+  if (key == "framework") return "framework.name";
+  for (const schema::Field& f : schema::fields())
+    if (f.was == key) return f.key;
   std::vector<std::string> keys;
   for (const schema::Field& f : schema::fields()) keys.push_back(f.key);
   const std::vector<std::string> meant = outermost(keys, key);

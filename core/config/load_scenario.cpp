@@ -63,9 +63,62 @@ void merge(json& base, const json& over) {
   }
 }
 
-json layers(json document, const std::string& origin, std::vector<std::string> chain);
+/// Puts what `key` names into `out`, empty where the document has no such key.
+json* find_in(json& document, std::string_view key) {
+  json* at = &document;
+  for (std::size_t start = 0; start <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', start), key.size());
+    const std::string name(key.substr(start, dot - start));
+    if (!at->is_object() || !at->contains(name)) return nullptr;
+    at = &(*at)[name];
+    start = dot + 1;
+  }
+  return at;
+}
 
-json extended(const json& base_name, const std::string& origin, const std::vector<std::string>& chain) {
+/// Takes `key` out of the document, and groups that hold nothing else.
+json taken_from(json& document, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) {
+    json out = std::move(document[key]);
+    document.erase(key);
+    return out;
+  }
+  json& group = document[key.substr(0, dot)];
+  json out = taken_from(group, key.substr(dot + 1));
+  if (group.empty()) document.erase(key.substr(0, dot));
+  return out;
+}
+
+std::string former_spelling(const schema::Field& f, const std::string& origin) {
+  return fmt::format("{}: {} is now {}", origin, f.was, f.key);
+}
+
+/// One layer of a scenario as the table spells it: a framework by its name alone becomes an object, and keys that were
+/// moved go where they are now, with a line about it.
+void respell(json& document, const std::string& origin, std::vector<std::string>& warnings) {
+  if (document.contains("framework") && document["framework"].is_string())
+    document["framework"] = json{{"name", document["framework"]}};
+  for (const schema::Field& f : schema::fields()) {
+    if (f.was.empty() || find_in(document, f.was) == nullptr) continue;
+    if (find_in(document, f.key) != nullptr)
+      throw Error(ErrorKind::usage, fmt::format("{} is the former spelling of {}, which is there too", f.was, f.key),
+                  origin, "leave out the former");
+    json value = taken_from(document, f.was);
+    place(document, {f.key, std::move(value), origin});
+    warnings.push_back(former_spelling(f, origin));
+  }
+}
+
+/// Layers of a scenario as they are read, and what is said of them.
+struct Layers {
+  std::vector<std::string> warnings;
+
+  json read(json document, const std::string& origin, std::vector<std::string> chain);
+  json extended(const json& base_name, const std::string& origin, const std::vector<std::string>& chain);
+};
+
+json Layers::extended(const json& base_name, const std::string& origin, const std::vector<std::string>& chain) {
   const std::string where = origin + ": /extends";
   if (!base_name.is_string())
     throw Error(ErrorKind::usage, "wanted the path of a scenario, found " + describe_value(base_name), where);
@@ -74,11 +127,11 @@ json extended(const json& base_name, const std::string& origin, const std::vecto
   if (!fs::exists(base, failed))
     throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where,
                 "the path is relative to the file that says it");
-  return layers(load_json(base), base, chain);
+  return read(load_json(base), base, chain);
 }
 
 // `chain` holds the files that led here, outermost first.
-json layers(json document, const std::string& origin, std::vector<std::string> chain) {
+json Layers::read(json document, const std::string& origin, std::vector<std::string> chain) {
   std::error_code failed;
   const std::string identity = fs::weakly_canonical(origin, failed).generic_string();
   chain.push_back(failed ? origin : identity);
@@ -101,23 +154,30 @@ json layers(json document, const std::string& origin, std::vector<std::string> c
     document.erase("extends");
   }
   rebase_all(document, folder_of(origin));
+  respell(document, origin, warnings);
   (void)schema::read(document, origin, false);
   merge(base, document);
   return base;
 }
 
-void apply(json& document, const std::string& text) {
+void apply(json& document, const std::string& text, std::vector<std::string>& warnings) {
   const Override o = parse_override(text, "strategy.tp=8", full_key);
   json alone = json::object();
+  if (const schema::Field* field = schema::find(o.key); field && text.substr(0, text.find('=')) == field->was)
+    warnings.push_back(former_spelling(*field, o.origin));
   place(alone, o);
   (void)schema::read(alone, o.origin, false);
   place(document, o);
 }
 
 Scenario load(json document, const std::string& origin, const std::vector<std::string>& overrides) {
-  document = layers(std::move(document), origin, {});
-  for (const std::string& text : overrides) apply(document, text);
+  Layers layers;
+  document = layers.read(std::move(document), origin, {});
+  for (const std::string& text : overrides) apply(document, text, layers.warnings);
   Scenario scenario = schema::read(document, origin, true);
+  scenario.warnings = std::move(layers.warnings);
+  for (const schema::Field& f : schema::fields())
+    if (find_in(document, f.key) != nullptr) scenario.stated.insert(f.key);
   check_scenario(scenario);
   return scenario;
 }
@@ -142,9 +202,9 @@ Scenario parse_scenario(std::string_view text, const std::string& origin, const 
 }
 
 bool Scenario::operator==(const Scenario& o) const {
-  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training &&
-         strategy == o.strategy && kernels == o.kernels && input == o.input && calibration == o.calibration &&
-         collective_table == o.collective_table;
+  return schema == o.schema && model == o.model && cluster == o.cluster && framework == o.framework &&
+         training == o.training && strategy == o.strategy && kernels == o.kernels && input == o.input &&
+         calibration == o.calibration && collective_table == o.collective_table;
 }
 
 }  // namespace rehearse

@@ -1,8 +1,10 @@
 #include <map>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "core/config/field.hpp"
+#include "core/config/json_file.hpp"
 
 namespace rehearse::schema {
 namespace {
@@ -72,3 +74,25 @@ Scenario read(const json& document, const std::string& origin, bool complete) {
 }
 
 }  // namespace rehearse::schema
+
+namespace rehearse {
+
+std::string setting(const Scenario& scenario, std::string_view key) {
+  const schema::Field* f = schema::find(key);
+  if (f == nullptr || !f->write) throw std::logic_error("no setting: " + std::string(key));
+  return f->write(scenario).dump();
+}
+
+void set(Scenario& scenario, std::string_view key, std::string_view value, const std::string& origin) {
+  const schema::Field* f = schema::find(key);
+  if (f == nullptr || !f->read)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no key of a scenario", key), origin, "see 'rehearse list keys'");
+  const nlohmann::json object{{f->name(), parse_json(value, origin)}};
+  const std::string group = f->group();
+  std::string path;
+  for (const char c : "/" + group) path += c == '.' ? '/' : c;
+  ObjectReader reader(object, origin, path);
+  f->read(*f, scenario, reader, false);
+}
+
+}  // namespace rehearse

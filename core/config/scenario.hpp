@@ -10,10 +10,12 @@
 // All errors are Error (usage) with `where` "file: /json/path".
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/config/settings/framework.hpp"
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/kernels.hpp"
 #include "core/config/settings/strategy.hpp"
@@ -46,6 +48,7 @@ struct ClusterRef {
   std::string network;                 ///< Registered name or file; empty leaves the choice to the caller.
   std::optional<bool> gpudirect_rdma;  ///< In place of what the machines say (MachineSpec).
   std::optional<bool> pxn;             ///< Likewise.
+  int gpus_per_node = 0;               ///< The first so many GPUs of every node train; 0: all of them.
   bool operator==(const ClusterRef&) const = default;
 };
 
@@ -55,6 +58,7 @@ struct Scenario {
   std::string schema{kScenarioSchema};
   ModelRef model;
   ClusterRef cluster;
+  FrameworkSettings framework;
   TrainingSettings training;
   /// `dp` and `dp_replicate` are 0 where the file leaves them out ("auto"), until resolve_axes.
   StrategySettings strategy;
@@ -62,9 +66,13 @@ struct Scenario {
   InputSettings input;
   std::string calibration;       ///< Profile, name or file; empty takes the one that belongs to the GPU.
   std::string collective_table;  ///< File of measured collectives (rehearse/collective_table/v1); empty: none.
-  std::string origin;            ///< File the scenario came from, for messages; not part of its value.
 
-  /// Equal whatever the origin.
+  // Not part of its value:
+  std::string origin;                         ///< File the scenario came from, for messages.
+  std::set<std::string, std::less<>> stated;  ///< Keys that its file, what that extends, or an override has.
+  std::vector<std::string> warnings;          ///< One line each: spellings that are read, and have been replaced.
+
+  /// Equal whatever the origin, and whichever keys were stated with their defaults.
   bool operator==(const Scenario& other) const;
 };
 
@@ -96,6 +104,16 @@ void resolve_axes(Scenario& scenario, int devices);
 /// be saved.
 [[nodiscard]] std::string resolved_json(const Scenario& scenario, const std::string& directory = {});
 
+/// The same with nothing but what is stated (Scenario::stated), model and cluster.
+[[nodiscard]] std::string stated_json(const Scenario& scenario, const std::string& directory = {});
+
+/// The value of one key as JSON: "8", "\"ring\"", "true"; "null" where its absence means nothing. Throws
+/// std::logic_error for a key that the format lacks.
+[[nodiscard]] std::string setting(const Scenario& scenario, std::string_view key);
+/// Sets one key, from JSON, as reading a file would. `stated` is left as it is. Throws Error (usage) for what the key
+/// does not take, `origin` being where the value is from.
+void set(Scenario& scenario, std::string_view key, std::string_view value, const std::string& origin);
+
 /// One key of the file as `list` and completion show it.
 struct KeyHelp {
   std::string key;       ///< "strategy.tp"
@@ -103,6 +121,7 @@ struct KeyHelp {
   std::string range;     ///< "1 to 10000000"; empty where the type says it all.
   std::string fallback;  ///< Default as JSON; "required" where there is none, empty where absence means nothing.
   std::string help;      ///< One line.
+  bool seldom = false;   ///< What few set: left out of a first list.
 };
 /// Every key, in the order of the resolved form.
 [[nodiscard]] std::vector<KeyHelp> scenario_keys();

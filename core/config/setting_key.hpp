@@ -69,7 +69,8 @@ class SettingKey {
   SettingKey(std::string name, T fallback) : name_(std::move(name)), fallback_(std::move(fallback)) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Of StrategySettings, TrainingSettings, KernelSettings or InputSettings, as the key's group says.
+  /// Of StrategySettings, TrainingSettings, KernelSettings (of `framework`, too) or InputSettings, as the key's group
+  /// says.
   template <class Settings>
   [[nodiscard]] T operator()(const Settings& settings) const {
     const SettingValue* value = settings.declared.find(name_);
@@ -85,9 +86,9 @@ class SettingKey {
   T fallback_;
 };
 
-/// Declares `name`, "strategy.eager": a key of the group `strategy`, `training`, `kernels` or `input`, or of one
-/// inside. Call it once, while the program starts. Throws std::logic_error for a key of another group, or one that is
-/// there.
+/// Declares `name`, "strategy.eager": a key of the group `strategy`, `training`, `kernels`, `framework` or `input`, or
+/// of one inside. Call it once, while the program starts. Throws std::logic_error for a key of another group, or one
+/// that is there.
 template <class T>
 [[nodiscard]] SettingKey<T> declare_key(std::string name, T fallback, std::string help, KeyOptions options = {}) {
   declared_keys().add({name, std::move(help), {}, {SettingValue(fallback), std::move(options)}});

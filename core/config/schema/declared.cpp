@@ -12,7 +12,7 @@ template <class AnyScenario>
 auto& declared_in(AnyScenario& s, std::string_view key) {
   if (key.starts_with("strategy.")) return s.strategy.declared;
   if (key.starts_with("training.")) return s.training.declared;
-  if (key.starts_with("kernels.")) return s.kernels.declared;
+  if (key.starts_with("kernels.") || key.starts_with("framework.")) return s.kernels.declared;
   return s.input.declared;
 }
 
@@ -38,6 +38,7 @@ Field row_of(const Registry<DeclaredKey>::Entry& entry) {
   f.choices = o.choices;
   f.detail = o.detail;
   f.example = o.example;
+  f.few_set_it = entry.name.starts_with("framework.");
   f.read = [fallback](const Field& self, Scenario& s, ObjectReader& r, bool) {
     declared_in(s, self.key).set(self.key, read_declared(self, fallback, r));
   };

@@ -63,13 +63,19 @@ void add_head(std::vector<Field>& t) {
   t.push_back(cluster_member("cluster.gpudirect_rdma", Type::boolean,
                              "NICs read and write GPU memory; false stages messages in host memory.")
                   .like("false")
-                  .more("Left out, each machine's own file says."));
+                  .more("Left out, each machine's own file says.")
+                  .seldom());
   t.push_back(
       cluster_member("cluster.pxn", Type::boolean,
                      "Messages for another rail go over NVLink to the GPU beside that rail's NIC.")
           .like("false")
-          .more(
-              "false is NCCL_PXN_DISABLE=1. Left out, each machine's own file says. Only fabrics with rails use it."));
+          .more("false is NCCL_PXN_DISABLE=1. Left out, each machine's own file says. Only fabrics with rails use it.")
+          .seldom());
+  t.push_back(cluster_member("cluster.gpus_per_node", Type::integer, "GPUs of each node that train: its first ones.")
+                  .in(1, kMaxSize)
+                  .like("4")
+                  .more("Left out, all of them. strategy.devices names single ones.")
+                  .seldom());
   t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster, each {machine, nodes}.")
                   .like(R"([{"machine": "dgx_a100_80gb", "nodes": 4}, {"machine": "dgx_h100", "nodes": 4}])"));
 }

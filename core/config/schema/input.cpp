@@ -12,20 +12,26 @@ void add_input(std::vector<Field>& t) {
   t.push_back(input("sample", &InputSettings::sample, "Stored size of one sample.")
                   .in(0, 1e15)
                   .like("110kB")
-                  .more("0 leaves storage and decoding out: only the copy to the device is counted."));
+                  .more("0 leaves storage and decoding out: only the copy to the device is counted.")
+                  .seldom());
   t.push_back(input("storage", &InputSettings::storage, "Rate at which one node reads samples.")
                   .in(0, 1e15)
                   .like("2GB/s")
-                  .more("Shared by the GPUs of the node. 0 is no limit."));
+                  .more("Shared by the GPUs of the node. 0 is no limit.")
+                  .seldom());
   t.push_back(input("decode_per_core", &InputSettings::decode_per_core, "Samples per second that one CPU core decodes.")
                   .in(0, 1e15)
                   .like("100")
-                  .more("0 is nothing to decode."));
-  t.push_back(
-      input("workers", &InputSettings::workers, "Loader processes per GPU, a core each.").in(1, 100000).like("8"));
+                  .more("0 is nothing to decode.")
+                  .seldom());
+  t.push_back(input("workers", &InputSettings::workers, "Loader processes per GPU, a core each.")
+                  .in(1, 100000)
+                  .like("8")
+                  .seldom());
   t.push_back(input("gpudirect_storage", &InputSettings::gpudirect_storage,
                     "Samples go from storage to GPU memory, past the CPU.")
-                  .more("No decoding on cores and no copy from host memory."));
+                  .more("No decoding on cores and no copy from host memory.")
+                  .seldom());
 }
 
 }  // namespace rehearse::schema

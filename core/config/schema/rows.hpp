@@ -72,6 +72,7 @@ auto at(auto... members) {
 
 // The rows of each section, in the order in which they are written.
 void add_head(std::vector<Field>& rows);
+void add_framework(std::vector<Field>& rows);
 void add_training(std::vector<Field>& rows);
 void add_strategy(std::vector<Field>& rows);
 void add_kernels(std::vector<Field>& rows);

@@ -61,6 +61,7 @@ Field recompute_modules_row() {
 void add_axes(std::vector<Field>& t) {
   const auto axis = [&t](const char* name, auto member, const char* help, const char* detail = "") {
     t.push_back(strategy(name, member, help).in(1, kMaxSize).more(detail));
+    return &t.back();
   };
   t.push_back(strategy("dp", &StrategySettings::dp, "Data-parallel replicas.")
                   .in(1, kMaxSize)
@@ -84,9 +85,9 @@ void add_axes(std::vector<Field>& t) {
   axis("cp", &StrategySettings::cp, "Context-parallel ranks: each sequence is split over them.");
   axis("ep", &StrategySettings::ep, "Expert-parallel ranks: the experts are spread over them.",
        "Experts see the ranks of one stage as etp * ep * edp = dp * cp * tp, so etp * ep must divide that product.");
-  axis("etp", &StrategySettings::etp, "Tensor-parallel ranks inside one expert.");
-  axis("tile_h", &StrategySettings::tile_h, "Ranks over which the height of an image is tiled.");
-  axis("tile_w", &StrategySettings::tile_w, "Ranks over which the width of an image is tiled.");
+  axis("etp", &StrategySettings::etp, "Tensor-parallel ranks inside one expert.")->few_set_it = true;
+  axis("tile_h", &StrategySettings::tile_h, "Ranks over which the height of an image is tiled.")->few_set_it = true;
+  axis("tile_w", &StrategySettings::tile_w, "Ranks over which the width of an image is tiled.")->few_set_it = true;
   axis("microbatch", &StrategySettings::microbatch, "Sequences per microbatch and replica.");
 }
 
@@ -105,39 +106,41 @@ void add_sharding(std::vector<Field>& t) {
                    "Gathered parameters are dropped after backward.")
                   .more("never keeps them whole through all microbatches of a step, and needs reshard_after_forward "
                         "never. auto: always without "
-                        "pipeline stages, never with them."));
+                        "pipeline stages, never with them.")
+                  .seldom());
   t.push_back(
       fsdp("prefetch_forward", &FsdpSettings::prefetch_forward, "Units gathered ahead of the one at work, in forward.")
           .in(0, 1000)
-          .more("Each takes the memory of one unit. 0 exposes every gather."));
+          .more("Each takes the memory of one unit. 0 exposes every gather.")
+          .seldom());
   t.push_back(fsdp("prefetch_backward", &FsdpSettings::prefetch_backward,
                    "Units gathered ahead of the one at work, in backward.")
-                  .in(0, 1000));
+                  .in(0, 1000)
+                  .seldom());
   t.push_back(fsdp("limit_all_gathers", &FsdpSettings::limit_all_gathers,
                    "Gathers wait for the memory that earlier units give back.")
-                  .more("false: a pass gathers all its units when it begins, and holds them."));
+                  .more("false: a pass gathers all its units when it begins, and holds them.")
+                  .seldom());
   t.push_back(
       zero3("prefetch_bucket", &Zero3Settings::prefetch_bucket, "Parameters gathered ahead of the block at work.")
           .in(0, 1e15)
           .like("5e8")
-          .more("In elements: DeepSpeed's stage3_prefetch_bucket_size. Whole blocks are gathered while they fit."));
+          .more("In elements: DeepSpeed's stage3_prefetch_bucket_size. Whole blocks are gathered while they fit.")
+          .seldom());
   t.push_back(
       zero3("persistence_threshold", &Zero3Settings::persistence_threshold,
             "Parameters with fewer elements stay whole on every rank.")
           .in(0, 1e15)
           .like("1e6")
-          .more("DeepSpeed's stage3_param_persistence_threshold: many small gathers become one after the update."));
+          .more("DeepSpeed's stage3_param_persistence_threshold: many small gathers become one after the update.")
+          .seldom());
   t.push_back(zero3("reuse_distance", &Zero3Settings::reuse_distance,
                     "Parameters used again after fewer elements of others are kept whole until then.")
                   .in(0, 1e15)
                   .like("1e9")
                   .more("DeepSpeed's stage3_max_reuse_distance. Where whole layers run again in backward, it decides "
-                        "which of their parameters are gathered once more."));
-  t.push_back(zero3("lists", &Zero3Settings::lists,
-                    "Each parameter is gathered, and its gradient scattered, through a list of tensors, one per rank.")
-                  .more("As DeepSpeed did until October 2021: the host waits for the device, makes a view and launches "
-                        "a copy for every rank. Thousands of ranks then cost "
-                        "more than the wire."));
+                        "which of their parameters are gathered once more.")
+                  .seldom());
 }
 
 }  // namespace
@@ -163,7 +166,8 @@ void add_strategy(std::vector<Field>& t) {
                   .like("8")
                   .more("For hierarchical dispatch. 0 takes the ranks that hold one of the model's groups of experts; "
                         "1 sends a copy to each rank that a token visits, as "
-                        "DeepEP does."));
+                        "DeepEP does.")
+                  .seldom());
   t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
                   .like("interleaved_1f1b")
                   .more("One of: rehearse list schedules."));
@@ -174,17 +178,20 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
                   .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the "
                         "first stage on; the last, which has the head, "
-                        "has none. false refuses such a pp."));
+                        "has none. false refuses such a pp.")
+                  .seldom());
   t.push_back(strategy("layers_per_stage", &StrategySettings::layers_per_stage, "Layers of each pipeline stage.")
-                  .in(1, kMaxSize)
+                  .in(0, kMaxSize)
                   .like("20,24,24,20")
                   .more("One number for each of the pp * virtual_stages chunks, in the order of the model; they add up "
-                        "to its layers. Left out, shares are equal."));
+                        "to its layers. A chunk may have none beside the embedding or the head. Left out, shares are "
+                        "equal."));
   t.push_back(strategy("batch_per_replica", &StrategySettings::batch_per_replica, "Sequences of each replica per step.")
                   .in(1, kMaxSize)
                   .like("48,16")
                   .more("One number for each of the dp replicas, a multiple of microbatch; they add up to the global "
-                        "batch. Left out, shares are equal."));
+                        "batch. Left out, shares are equal.")
+                  .seldom());
   t.push_back(strategy("balance", &StrategySettings::balance, "Which shares follow the speed of the devices.")
                   .like("auto")
                   .more("layers chooses layers_per_stage, batch chooses batch_per_replica, auto each where devices "
@@ -205,7 +212,8 @@ void add_strategy(std::vector<Field>& t) {
           .like("block")
           .more("uniform: all layers, in groups of recompute_layers of which the first one's input is kept. block: the "
                 "first recompute_layers "
-                "of each chunk; the others keep everything (Megatron's --recompute-method)."));
+                "of each chunk; the others keep everything (Megatron's --recompute-method).")
+          .seldom());
   t.push_back(strategy("recompute_layers", &StrategySettings::recompute_layers,
                        "Layers of a group (uniform) or of a chunk (block) that full recomputation runs again.")
                   .in(1, kMaxSize)
@@ -217,45 +225,34 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("bucket", &StrategySettings::bucket, "Gradients are reduced in buckets of this size.")
                   .in(1, 1e15)
                   .more("Larger buckets use the wire better, smaller ones start earlier."));
-  t.push_back(strategy("first_bucket", &StrategySettings::first_bucket, "Size of the bucket that is full first.")
-                  .in(0, 1e15)
-                  .like("1MiB")
-                  .more("0: as the others. DistributedDataParallel makes it 1 MiB, so that the wire starts early."));
   t.push_back(
       strategy("data_parallel", &StrategySettings::data_parallel, "Where replicas find parameters and leave gradients.")
           .like("funnel")
           .more("replicas: each has a copy (DistributedDataParallel). funnel: all through GPU 0 of one machine "
                 "(torch.nn.DataParallel). "
-                "parameter_server: dealt to the first ranks, pulled and pushed every step."));
+                "parameter_server: dealt to the first ranks, pulled and pushed every step.")
+          .seldom());
   t.push_back(
       strategy("servers", &StrategySettings::servers, "Ranks to which a parameter server's variables are dealt.")
           .in(1, kMaxSize)
-          .like("4"));
+          .like("4")
+          .seldom());
   t.push_back(
       strategy("grad_sync", &StrategySettings::grad_sync, "When gradients of accumulated microbatches are reduced.")
           .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. "
                 "every: after each "
                 "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last. Whole "
                 "gradients can be reduced again only where they are means: "
-                "not over cp or tiles, nor of experts where tp is not ep * etp."));
+                "not over cp or tiles, nor of experts where tp is not ep * etp.")
+          .seldom());
   t.push_back(placement_row());
   t.push_back(strategy("devices", &StrategySettings::devices, "File that says which device each rank runs on.")
                   .like("ranks.json")
                   .more("A JSON array of device numbers or {\"node\", \"gpu\"} objects in rank order, lines "
                         "'node3/GPU5' in rank order, or a "
                         "host file of lines 'node3 slots=8'. Left out, rank i runs on device i. Devices that no rank "
-                        "runs on stay idle."));
-  t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
-                       "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
-                  .more("Narayanan et al. 2021, section 4.1."));
-  t.push_back(strategy("deferred_head_gradients", &StrategySettings::deferred_head_gradients,
-                       "Microbatches whose weight gradient of the output layer waits for the last backward pass.")
-                  .in(0, kMaxSize)
-                  .like("22")
-                  .more("The first so many of a step. The last stage, which has the output layer besides its own, then "
-                        "computes them while the others drain; what they read "
-                        "is kept until then, gathered where sequences were split. As Megatron-Core's "
-                        "defer_embedding_wgrad_compute, which gathers again. Plans that 'search' finds have none."));
+                        "runs on stay idle.")
+                  .seldom());
   t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe.")
                   .more("optimizer: updated on CPU cores (ZeRO-Offload). activations: what a layer keeps for backward "
                         "is copied out after its forward "
@@ -264,7 +261,8 @@ void add_strategy(std::vector<Field>& t) {
                        "Layers of a chunk whose activations are offloaded, from its first on.")
                   .in(0, kMaxSize)
                   .like("16")
-                  .more("0: all but its last, whose backward follows at once."));
+                  .more("0: all but its last, whose backward follows at once.")
+                  .seldom());
   add_sharding(t);
   t.push_back(
       overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
@@ -272,10 +270,6 @@ void add_strategy(std::vector<Field>& t) {
       overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
   t.push_back(
       overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
-  t.push_back(overlap("tp_backward", &OverlapSettings::tp_backward,
-                      "The input gradient's reduction runs under the weight gradient's product.")
-                  .more("What Megatron does since autumn 2021. false: the product comes first and nothing runs beside "
-                        "the reduction."));
   t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
 }
 

@@ -8,6 +8,7 @@ namespace {
 std::vector<Field> build() {
   std::vector<Field> t;
   add_head(t);
+  add_framework(t);
   add_training(t);
   add_strategy(t);
   add_kernels(t);
@@ -18,7 +19,8 @@ std::vector<Field> build() {
   t.push_back(row("collective_table", at(&Scenario::collective_table), "Measured times of collectives, by path.")
                   .like("tables/our_pods.json")
                   .more("They go before the model's where they speak of a call's operation, ranks and nodes "
-                        "(core/collective/README.md)."));
+                        "(core/collective/README.md).")
+                  .seldom());
   add_declared(t);
   return t;
 }
@@ -32,6 +34,7 @@ const std::vector<Field>& fields() {
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> table{
+      {"framework", "The software that trains, and what it does."},
       {"training", "What one step and the whole run train."},
       {"training.experts", "How many tokens each expert takes."},
       {"training.fp8", "Products in fp8, for precision fp8_mixed."},

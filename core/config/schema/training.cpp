@@ -38,8 +38,8 @@ void add_experts(std::vector<Field>& t) {
                   .more("Tokens beyond it are dropped (Fedus et al. 2021). 0 drops none."));
   t.push_back(
       experts("pad_to_capacity", &ExpertSettings::pad_to_capacity, "Experts' buffers are filled up to their capacity.")
-          .more(
-              "All sizes are then known beforehand and nothing is counted on the way; needs capacity_factor above 0."));
+          .more("All sizes are then known beforehand and nothing is counted on the way; needs capacity_factor above 0.")
+          .seldom());
   t.push_back(experts("imbalance", &ExpertSettings::imbalance, "How unevenly tokens choose experts.")
                   .more("none: evenly. multinomial: independently and uniformly, with the spread expected of that. "
                         "zipf: the j-th most popular "
@@ -48,7 +48,8 @@ void add_experts(std::vector<Field>& t) {
   t.push_back(
       experts("zipf_exponent", &ExpertSettings::zipf_exponent, "How steeply popularity falls, for imbalance zipf.")
           .in(0, 8)
-          .like("0.5"));
+          .like("0.5")
+          .seldom());
 }
 
 Field lora_targets_row() {
@@ -71,16 +72,14 @@ void add_lora(std::vector<Field>& t) {
                   .like("16")
                   .more("Only adapters are trained (Hu et al. 2021): the model's own weights have neither gradient nor "
                         "optimizer state. 0 trains all weights."));
-  t.push_back(
-      lora("alpha", &LoraSettings::alpha, "Adapters' results are multiplied by alpha / rank.").in(0, 1e6).like("32"));
+  t.push_back(lora("alpha", &LoraSettings::alpha, "Adapters' results are multiplied by alpha / rank.")
+                  .in(0, 1e6)
+                  .like("32")
+                  .seldom());
   t.push_back(lora("dropout", &LoraSettings::dropout, "Fraction of an adapter's input that dropout zeroes.")
                   .in(0, 0.99)
-                  .like("0.1"));
-  t.push_back(lora("all_to_all", &LoraSettings::all_to_all,
-                   "Second products beside row-parallel ones (proj, fc2) are split by outputs under tp.")
-                  .more("As NeMo's a2a_experimental: what they write is exchanged for all features of a rank's tokens "
-                        "under sequence parallelism, gathered without. false: they lie "
-                        "whole on all ranks, and only what has rank features moves."));
+                  .like("0.1")
+                  .seldom());
   t.push_back(lora_targets_row());
 }
 
@@ -102,7 +101,8 @@ void add_training(std::vector<Field>& t) {
     t.push_back(training(name, member, "Pixels of an image along this side.")
                     .in(0, kMaxSize)
                     .like("512")
-                    .more("0 takes the model's own."));
+                    .more("0 takes the model's own.")
+                    .seldom());
   t.push_back(training("precision", &TrainingSettings::precision,
                        "Arithmetic of the matrix products and storage of the weights.")
                   .like("bf16_mixed")
@@ -139,8 +139,10 @@ void add_training(std::vector<Field>& t) {
   t.push_back(
       training("statistics", &TrainingSettings::statistics,
                "Ranks over which batch statistics, expert capacity and auxiliary loss are taken.")
-          .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does."));
-  t.push_back(training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
+          .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does.")
+          .seldom());
+  t.push_back(
+      training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed).seldom());
   add_experts(t);
   t.push_back(fp8("recipe", &Fp8Settings::recipe, "How numbers are scaled into the range of fp8.")
                   .like("blockwise")
@@ -151,35 +153,32 @@ void add_training(std::vector<Field>& t) {
   t.push_back(fp8("parameters", &Fp8Settings::parameters, "Working weights are stored and gathered in fp8.")
                   .more("Megatron's --fp8-param-gather, torchao's enable_fsdp_float8_all_gather: half the bytes of "
                         "weights and of their all-gathers. In "
-                        "fp4_mixed frozen weights (training.lora) are stored in fp4."));
-  t.push_back(fp8("copies", &Fp8Settings::copies, "Copies that a cast with a scale per tensor writes.")
-                  .like("two")
-                  .more("two: the second along the other dimension, which the weight gradient reads (Hopper). one: "
-                        "tensor cores read either dimension (Blackwell). auto: as the GPUs "
-                        "need. With other recipes always two."));
+                        "fp4_mixed frozen weights (training.lora) are stored in fp4.")
+                  .seldom());
   t.push_back(fp8("attention", &Fp8Settings::attention, "The products of fused attention run in fp8 too.")
                   .more("Transformer Engine's fp8_dot_product_attention: queries, keys, values and the output's "
                         "gradient are cast, in mxfp8 or with a scale per tensor. Not where "
-                        "context-parallel ranks gather all keys."));
-  t.push_back(fp8("rotation", &Fp8Settings::rotation,
-                  "In fp4_mixed, operands of weight gradients are rotated before they are cast.")
-                  .more("The random Hadamard transform of NVIDIA's recipe (arXiv 2509.25149). A pass of its own then "
-                        "finds the largest value; false (NVTE_NVFP4_DISABLE_RHT): norms and "
-                        "activations find it on their way."));
+                        "context-parallel ranks gather all keys.")
+                  .seldom());
   t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step,
-                        "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
+                        "Step min(1e-2, 1/sqrt(t)) instead of the learning rate.")
+                  .seldom());
   t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter,
-                        "Steps in proportion to a parameter's root mean square."));
+                        "Steps in proportion to a parameter's root mean square.")
+                  .seldom());
   t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.")
                   .in(1e-6, 1e6)
-                  .like("1"));
+                  .like("1")
+                  .seldom());
   t.push_back(discriminator("optimizer", &DiscriminatorSettings::optimizer, "Its update rule.")
                   .like("adam")
-                  .more("same: training.optimizer."));
+                  .more("same: training.optimizer.")
+                  .seldom());
   t.push_back(discriminator("learning_rate", &DiscriminatorSettings::learning_rate, "Its step size.")
                   .in(0, 1e3)
                   .like("2e-4")
-                  .more("0 takes training.learning_rate."));
+                  .more("0 takes training.learning_rate.")
+                  .seldom());
   add_lora(t);
 }
 

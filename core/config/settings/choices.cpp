@@ -95,6 +95,11 @@ const std::vector<std::string>& names_of<Reshard>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<CheckpointStyle>() {
+  static const std::vector<std::string> names{"megatron", "pytorch"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Imbalance>() {
   static const std::vector<std::string> names{"none", "multinomial", "zipf"};
   return names;

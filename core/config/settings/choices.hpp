@@ -103,6 +103,11 @@ enum class Balance {
   batch,     ///< Microbatches per replica, in proportion to speed.
   automatic  ///< Each of the two where devices differ along its axis.
 };
+/// How far recomputed layers run again.
+enum class CheckpointStyle {
+  megatron,  ///< To their end.
+  pytorch    ///< To the last value that backward reads: torch.utils.checkpoint stops early.
+};
 /// Whether gathered parameters are dropped after a pass.
 enum class Reshard { automatic, always, never };
 
@@ -151,6 +156,8 @@ template <>
 const std::vector<std::string>& names_of<Balance>();
 template <>
 const std::vector<std::string>& names_of<Reshard>();
+template <>
+const std::vector<std::string>& names_of<CheckpointStyle>();
 
 /// Those that names_of() knows.
 template <class T>

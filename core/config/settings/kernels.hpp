@@ -15,6 +15,7 @@ struct KernelSettings {
   bool fused_cross_entropy = false;
   /// Weight gradients are added up by the products that make them; else by a kernel each (PyTorch's AccumulateGrad).
   bool fused_gradient_accumulation = true;
+  bool compile = false;      ///< torch.compile: facts of a framework's profile may hang on it.
   bool cuda_graphs = false;  ///< Launch overhead of captured graphs.
   /// CUDA_LAUNCH_BLOCKING=1: the host waits for every kernel, so that its time and the device's add up.
   bool launch_blocking = false;

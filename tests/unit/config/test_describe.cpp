@@ -77,7 +77,7 @@ TEST_CASE("the JSON Schema knows every key, type and default of the table") {
   CHECK(strategy.at("properties").at("overlap").at("properties").at("tp").at("type") == "boolean");
   const json& cluster = schema.at("properties").at("cluster").at("anyOf");
   CHECK(cluster.at(0) == json({{"type", "string"}}));
-  CHECK(cluster.at(1).at("properties").size() == 6);
+  CHECK(cluster.at(1).at("properties").size() == 7);
   CHECK(cluster.at(2).at("items").at("required") == json::array({"machine"}));
   for (const KeyHelp& k : scenario_keys()) {
     if (k.key.starts_with("cluster.")) continue;

@@ -55,7 +55,7 @@ TEST_CASE("a declared key is explained, listed and in the schema, behind its gro
   std::vector<std::string> keys;
   for (const KeyHelp& k : scenario_keys()) keys.push_back(k.key);
   const auto at = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) - keys.begin(); };
-  CHECK(at("kernels.depth") == at("kernels.products") + 1);
+  CHECK(at("kernels.depth") == at("kernels.cuda_graphs") + 1);
   const auto properties = nlohmann::json::parse(scenario_json_schema())["properties"];
   CHECK(properties["strategy"]["properties"]["eager"]["type"] == "boolean");
   CHECK(properties["training"]["properties"]["fp8"]["properties"]["shape"]["enum"].size() == 2);
