@@ -11,6 +11,14 @@ namespace rehearse::exporting {
 
 namespace {
 
+/// Names and words are those of the table by which jobs are imported, too.
+Flags deepspeed_flags(std::initializer_list<std::pair<const char*, Json>> values) {
+  return said(translate::deepspeed_words(), values);
+}
+Rule in_deepspeed(const std::string& key, std::string why = {}) {
+  return exporting::told(translate::deepspeed_words(), key, std::move(why));
+}
+
 double gradient_bytes(const ExportInput& in) {
   return in.scenario.training.gradient_dtype == GradientDtype::fp32 || in.scenario.training.precision == Precision::fp32
              ? 4
@@ -18,9 +26,9 @@ double gradient_bytes(const ExportInput& in) {
 }
 
 std::optional<Flags> zero_deepspeed(const Json& value, const ExportInput& in) {
-  Flags out{{"zero_optimization.stage", in.scenario.strategy.fsdp.enabled ? Json(3) : value}};
+  Flags out = deepspeed_flags({{"job.zero", in.scenario.strategy.fsdp.enabled ? Json(3) : value}});
   if (in.scenario.strategy.fsdp.enabled && in.scenario.strategy.dp_replicate > 1)
-    out.push_back({"zero_optimization.mics_shard_size", in.scenario.strategy.dp_shard});
+    out.push_back(deepspeed_flags({{"job.shard", in.scenario.strategy.dp_shard}}).front());
   return out;
 }
 
@@ -36,7 +44,7 @@ const std::vector<Rule>& rules_deepspeed() {
          // deepspeed.initialize makes its mesh from both sizes.
          return in.scenario.strategy.context == ContextExchange::ulysses
                     ? std::optional<Flags>(
-                          Flags{{"sequence_parallel_size", v}, {"data_parallel_size", in.scenario.strategy.dp}})
+                          deepspeed_flags({{"strategy.cp", v}, {"job.data_parallel", in.scenario.strategy.dp}}))
                     : std::nullopt;
        },
        "DeepSpeed's sequence parallelism is Ulysses"},
@@ -44,7 +52,7 @@ const std::vector<Rule>& rules_deepspeed() {
       {"strategy.dp", "(ranks / other axes)", no_flags},
       {"strategy.dp_replicate", "(dp / mics_shard_size)", no_flags},
       {"strategy.dp_shard", "zero_optimization.mics_shard_size", no_flags},
-      as_is("strategy.microbatch", "train_micro_batch_size_per_gpu"),
+      in_deepspeed("strategy.microbatch"),
       {"strategy.schedule", "(PipelineModule)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          return in.scenario.strategy.pp == 1 || v == "1f1b" ? std::optional<Flags>(Flags{}) : std::nullopt;
@@ -54,54 +62,57 @@ const std::vector<Rule>& rules_deepspeed() {
       {"strategy.fsdp.enabled", "zero_optimization.stage", no_flags},
       {"strategy.bucket", "zero_optimization.reduce_bucket_size",
        [](const Json&, const ExportInput& in) -> std::optional<Flags> {
-         return Flags{{"zero_optimization.reduce_bucket_size",
-                       static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / gradient_bytes(in))}};
+         return deepspeed_flags({{"job.bucket_elements", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() /
+                                                                                   gradient_bytes(in))}});
        }},
       {"strategy.zero3.prefetch_bucket", "zero_optimization.stage3_prefetch_bucket_size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_prefetch_bucket_size",
-                                                              static_cast<std::int64_t>(v.get<double>())}}
-                                                     : Flags{};
+         return in.scenario.strategy.zero_stage == 3
+                    ? deepspeed_flags({{"strategy.zero3.prefetch_bucket", static_cast<std::int64_t>(v.get<double>())}})
+                    : Flags{};
        }},
       {"strategy.zero3.persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_param_persistence_threshold",
-                                                              static_cast<std::int64_t>(v.get<double>())}}
+         return in.scenario.strategy.zero_stage == 3 ? deepspeed_flags({{"strategy.zero3.persistence_threshold",
+                                                                         static_cast<std::int64_t>(v.get<double>())}})
                                                      : Flags{};
        }},
-      as_is("strategy.overlap.grad_reduce", "zero_optimization.overlap_comm"),
+      in_deepspeed("strategy.overlap.grad_reduce"),
       choice("strategy.offload", "zero_optimization.offload_optimizer",
              {{"none", {}},
               {"optimizer",
-               {{"zero_optimization.offload_optimizer.device", "cpu"},
+               {deepspeed_flags({{"job.offload_optimizer", "cpu"}}).front(),
                 {"zero_optimization.offload_optimizer.pin_memory", true}}},
-              {"activations", {{"activation_checkpointing.cpu_checkpointing", true}}},
+              {"activations", deepspeed_flags({{"job.checkpoints_on_cpu", true}})},
               {"all",
-               {{"zero_optimization.offload_optimizer.device", "cpu"},
+               {deepspeed_flags({{"job.offload_optimizer", "cpu"}}).front(),
                 {"zero_optimization.offload_optimizer.pin_memory", true},
-                {"activation_checkpointing.cpu_checkpointing", true}}}}),
+                deepspeed_flags({{"job.checkpoints_on_cpu", true}}).front()}}}),
       choice("strategy.recompute", "(model code)", {{"none", {}}},
              "layers are wrapped in code: deepspeed.checkpointing.checkpoint, or the model's "
              "gradient_checkpointing_enable()"),
-      as_is("training.global_batch", "train_batch_size"),
+      {"training.global_batch", "train_batch_size",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return deepspeed_flags({{"job.global_batch", v}});
+       }},
       {"training.sequence_length", "(data)",
        [](const Json&, const ExportInput&) -> std::optional<Flags> { return std::nullopt; },
        "the data set's samples have that length"},
       choice("training.precision", "bf16.enabled, fp16.enabled",
-             {{"bf16_mixed", {{"bf16.enabled", true}, {"fp16.enabled", false}}},
-              {"fp16_mixed", {{"bf16.enabled", false}, {"fp16.enabled", true}}},
-              {"fp32", {{"bf16.enabled", false}, {"fp16.enabled", false}}}}),
+             {{"bf16_mixed", deepspeed_flags({{"job.bf16", true}, {"job.fp16", false}})},
+              {"fp16_mixed", deepspeed_flags({{"job.bf16", false}, {"job.fp16", true}})},
+              {"fp32", deepspeed_flags({{"job.bf16", false}, {"job.fp16", false}})}}),
       choice("training.gradient_dtype", "data_types.grad_accum_dtype, communication_data_type",
-             {{"fp32", {{"data_types.grad_accum_dtype", "fp32"}, {"communication_data_type", "fp32"}}}, {"model", {}}}),
+             {{"fp32", deepspeed_flags({{"job.gradient_type", "fp32"}, {"job.wire_type", "fp32"}})}, {"model", {}}}),
       choice("training.optimizer", "optimizer.type",
-             {{"adam", {{"optimizer.type", "Adam"}}},
-              {"adamw", {{"optimizer.type", "AdamW"}}},
-              {"lamb", {{"optimizer.type", "Lamb"}}},
-              {"sgd", {{"optimizer.type", "SGD"}}}}),
-      as_is("training.learning_rate", "optimizer.params.lr"),
-      as_is("training.weight_decay", "optimizer.params.weight_decay"),
+             {{"adam", deepspeed_flags({{"job.optimizer", "adam"}})},
+              {"adamw", deepspeed_flags({{"job.optimizer", "adamw"}})},
+              {"lamb", deepspeed_flags({{"job.optimizer", "lamb"}})},
+              {"sgd", deepspeed_flags({{"job.optimizer", "sgd"}})}}),
+      in_deepspeed("training.learning_rate"),
+      in_deepspeed("training.weight_decay"),
       choice("training.clip_gradients", "gradient_clipping",
-             {{true, {{"gradient_clipping", 1.0}}}, {false, {{"gradient_clipping", 0.0}}}}),
+             {{true, deepspeed_flags({{"job.clip", 1.0}})}, {false, deepspeed_flags({{"job.clip", 0.0}})}}),
       choice("training.tokens", "(model code)", {{0, {}}}, "the training loop counts steps"),
       autograd_sums(),
       choice("kernels.attention", "(model code)", {{"flash", {}}}, "the model chooses its attention"),
@@ -114,17 +125,17 @@ Exported write_deepspeed(const ExportInput& in) {
   // Adam of DeepSpeed decays weights apart from the gradient unless told not to.
   const StrategySettings& s = in.scenario.strategy;
   if (in.scenario.training.optimizer == Optimizer::adam)
-    m.flags.push_back({"optimizer.params.adam_w_mode", false}),
+    m.flags.push_back(deepspeed_flags({{"job.adam_w_mode", false}}).front()),
         m.settings.push_back({"training.optimizer", "adam", "optimizer.params.adam_w_mode", "false"});
   if (s.tp > 1) {
     m.left_out.erase(std::remove_if(m.left_out.begin(), m.left_out.end(),
                                     [](const LeftOutKey& l) { return l.key == "strategy.tp"; }),
                      m.left_out.end());
-    m.flags.push_back({"tensor_parallel.autotp_size", s.tp});
+    m.flags.push_back(deepspeed_flags({{"strategy.tp", s.tp}}).front());
     m.settings.push_back({"strategy.tp", std::to_string(s.tp), "tensor_parallel.autotp_size", std::to_string(s.tp)});
   }
   const std::int64_t accumulation = in.scenario.training.global_batch / (s.microbatch * std::max(1, s.dp));
-  m.flags.push_back({"gradient_accumulation_steps", accumulation});
+  m.flags.push_back(deepspeed_flags({{"job.accumulation", accumulation}}).front());
   m.settings.push_back({"training.global_batch", std::to_string(in.scenario.training.global_batch),
                         "gradient_accumulation_steps", std::to_string(accumulation)});
   m.left_out.push_back({"model", in.workload.network.name, "the training script makes the model"});

@@ -11,22 +11,28 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
 #include "core/strategy/workload.hpp"
+#include "core/translate/facts.hpp"
 
 namespace rehearse::exporting {
 
 namespace {
 
+/// Names and words are those of the table by which jobs are imported, too.
+Flags megatron_flags(std::initializer_list<std::pair<const char*, Json>> values) {
+  return said(translate::megatron_words(), values);
+}
+Rule in_megatron(const std::string& key, std::string why = {}) {
+  return exporting::told(translate::megatron_words(), key, std::move(why));
+}
+
 std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (s.recompute == Recompute::none) return Flags{};
-  Flags out{{"--recompute-granularity", value}};
-  if (s.recompute == Recompute::full) {
-    out.push_back({"--recompute-method", name_of(s.recompute_method)});
-    out.push_back({"--recompute-num-layers", s.recompute_layers});
-  } else {
-    out.push_back({"--recompute-modules", s.recompute_modules});
-  }
-  return out;
+  if (s.recompute == Recompute::full)
+    return megatron_flags({{"strategy.recompute", value},
+                           {"strategy.recompute_method", name_of(s.recompute_method)},
+                           {"strategy.recompute_layers", s.recompute_layers}});
+  return megatron_flags({{"strategy.recompute", value}, {"job.recompute_modules", s.recompute_modules}});
 }
 
 /// Layers of each chunk in model order; empty where all have as many.
@@ -58,12 +64,10 @@ std::optional<Flags> stage_layers(const ExportInput& in) {
   const bool middle_equal =
       s.virtual_stages == 1 && (chunks.size() < 4 || std::adjacent_find(chunks.begin() + 1, chunks.end() - 1,
                                                                         std::not_equal_to<>()) == chunks.end() - 1);
-  if (!middle_equal)
-    return Flags{{"--pipeline-model-parallel-layout", layout(chunks, in.transformer->predict_further)}};
-  Flags out{{"--decoder-first-pipeline-num-layers", chunks.front()}};
+  if (!middle_equal) return megatron_flags({{"job.layout", layout(chunks, in.transformer->predict_further)}});
   // Of two stages the second gets what is left.
-  if (chunks.size() > 2) out.push_back({"--decoder-last-pipeline-num-layers", chunks.back()});
-  return out;
+  if (chunks.size() <= 2) return megatron_flags({{"job.first_stage_layers", chunks.front()}});
+  return megatron_flags({{"job.first_stage_layers", chunks.front()}, {"job.last_stage_layers", chunks.back()}});
 }
 
 std::optional<Flags> schedule_megatron(const Json&, const ExportInput& in) {
@@ -71,7 +75,7 @@ std::optional<Flags> schedule_megatron(const Json&, const ExportInput& in) {
   if (s.pp == 1) return Flags{};
   if (s.schedule == "1f1b") return Flags{};
   if (s.schedule == "interleaved_1f1b" && unequal_layers(in)) return Flags{};  // The layout has the chunks too.
-  if (s.schedule == "interleaved_1f1b") return Flags{{"--num-virtual-stages-per-pipeline-rank", s.virtual_stages}};
+  if (s.schedule == "interleaved_1f1b") return megatron_flags({{"strategy.virtual_stages", s.virtual_stages}});
   return std::nullopt;
 }
 
@@ -84,8 +88,8 @@ bool torch_fsdp_takes(const ExportInput& in) {
 
 std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
   if (value == false) return Flags{};
-  return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr},
-                                                           {"--no-gradient-accumulation-fusion", nullptr}})
+  return torch_fsdp_takes(in) ? std::optional<Flags>(megatron_flags(
+                                    {{"job.torch_fsdp", true}, {"framework.fused_gradient_accumulation", false}}))
                               : std::nullopt;
 }
 
@@ -93,7 +97,7 @@ std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
 std::optional<Flags> gradient_sums(const Json& fused, const ExportInput& in) {
   const bool fsdp = in.scenario.strategy.fsdp.enabled;
   if (fused == true) return fsdp && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{});
-  return fsdp ? Flags{} : Flags{{"--no-gradient-accumulation-fusion", nullptr}};
+  return fsdp ? Flags{} : megatron_flags({{"framework.fused_gradient_accumulation", false}});
 }
 
 bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero_stage > 0; }
@@ -101,26 +105,26 @@ bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero
 std::optional<Flags> gather_early(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.strategy.dp == 1) return Flags{};
   return sharded_optimizer(in) && in.scenario.strategy.overlap.grad_reduce
-             ? std::optional<Flags>(Flags{{"--overlap-param-gather", nullptr}})
+             ? std::optional<Flags>(megatron_flags({{"strategy.overlap.param_gather", true}}))
              : std::nullopt;
 }
 
 std::optional<Flags> overlap_tp(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.strategy.tp == 1) return Flags{};
-  return in.scenario.strategy.sequence_parallel ? std::optional<Flags>(Flags{{"--tp-comm-overlap", nullptr}})
+  return in.scenario.strategy.sequence_parallel ? std::optional<Flags>(megatron_flags({{"strategy.overlap.tp", true}}))
                                                 : std::nullopt;
 }
 
 std::optional<Flags> overlap_pp(const Json& value, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (value == true || s.virtual_stages == 1 || s.pp == 1) return Flags{};
-  return s.pp > 2 ? std::optional<Flags>(Flags{{"--no-overlap-p2p-communication", nullptr}}) : std::nullopt;
+  return s.pp > 2 ? std::optional<Flags>(megatron_flags({{"strategy.overlap.pp", false}})) : std::nullopt;
 }
 
 std::optional<Flags> fp8_parameters(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
   return sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in))
-             ? std::optional<Flags>(Flags{{"--fp8-param-gather", nullptr}})
+             ? std::optional<Flags>(megatron_flags({{"training.fp8.parameters", true}}))
              : std::nullopt;
 }
 
@@ -128,28 +132,23 @@ std::optional<Flags> fp8_parameters(const Json& value, const ExportInput& in) {
 std::optional<Flags> gradients(const Json& value, const ExportInput& in) {
   const Precision p = in.scenario.training.precision;
   if (p == Precision::fp32) return Flags{};
-  if (value == "fp32") return Flags{{"--accumulate-allreduce-grads-in-fp32", nullptr}};
-  return p == Precision::fp16_mixed ? Flags{} : Flags{{"--grad-reduce-in-bf16", nullptr}};
+  if (value == "fp32") return megatron_flags({{"job.gradients_fp32", true}});
+  return p == Precision::fp16_mixed ? Flags{} : megatron_flags({{"job.gradients_bf16", true}});
 }
 
 std::optional<Flags> optimizer(const Json& value, const ExportInput& in) {
   if (value == "adamw" || (value == "adam" && in.scenario.training.weight_decay == 0))
-    return Flags{{"--optimizer", "adam"}};
-  return value == "sgd" ? std::optional<Flags>(Flags{{"--optimizer", value}}) : std::nullopt;
+    return megatron_flags({{"job.optimizer", "adam"}});
+  return value == "sgd" ? std::optional<Flags>(megatron_flags({{"job.optimizer", value}})) : std::nullopt;
 }
 
 std::optional<Flags> zero_megatron(const Json& value, const ExportInput&) {
   if (value == 0) return Flags{};
-  if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
-  if (value == 2)
-    return Flags{{"--use-megatron-fsdp", nullptr},
-                 {"--ckpt-format", "fsdp_dtensor"},
-                 {"--data-parallel-sharding-strategy", "optim_grads"},
-                 {"--use-distributed-optimizer", nullptr}};
-  return Flags{{"--use-megatron-fsdp", nullptr},
-               {"--ckpt-format", "fsdp_dtensor"},
-               {"--data-parallel-sharding-strategy", "optim_grads_params"},
-               {"--use-distributed-optimizer", nullptr}};
+  if (value == 1) return megatron_flags({{"job.distributed_optimizer", true}});
+  return megatron_flags({{"job.megatron_fsdp", true},
+                         {"job.checkpoint_format", "fsdp_dtensor"},
+                         {"job.sharding", value == 2 ? "optim_grads" : "optim_grads_params"},
+                         {"job.distributed_optimizer", true}});
 }
 
 std::optional<Flags> placement(const Json&, const ExportInput& in) {
@@ -165,14 +164,15 @@ std::optional<Flags> placement(const Json&, const ExportInput& in) {
   };
   const std::vector<std::string> order = of(s.placement);
   if (order == of({"tp", "cp", "ep", "dp", "pp"})) return Flags{};
-  if (order == of({"tp", "cp", "ep", "pp", "dp"})) return Flags{{"--use-tp-pp-dp-mapping", nullptr}};
+  if (order == of({"tp", "cp", "ep", "pp", "dp"})) return megatron_flags({{"job.pp_before_dp", true}});
   return std::nullopt;
 }
 
 std::optional<Flags> bucket(const Json&, const ExportInput& in) {
   if (!in.scenario.strategy.overlap.grad_reduce) return Flags{};
   const double bytes = in.scenario.training.gradient_dtype == GradientDtype::fp32 ? 4 : 2;
-  return Flags{{"--ddp-bucket-size", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / bytes)}};
+  return megatron_flags(
+      {{"job.bucket_parameters", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / bytes)}});
 }
 
 /// Megatron starts with --train-samples or --train-iters only, and a plan need not say how long it trains.
@@ -190,28 +190,28 @@ bool one_connection(const ExportInput& in) {
 
 std::optional<Flags> samples(const Json& value, const ExportInput& in) {
   const double per_sample = static_cast<double>(in.scenario.training.sequence_length);
-  if (value == 0) return Flags{{"--train-iters", kPlaceholderIterations}};
-  return Flags{{"--train-samples", static_cast<std::int64_t>(value.get<double>() / per_sample)}};
+  if (value == 0) return megatron_flags({{"job.steps", kPlaceholderIterations}});
+  return megatron_flags({{"job.samples", static_cast<std::int64_t>(value.get<double>() / per_sample)}});
 }
 
 const std::vector<Rule>& rules_megatron() {
   static const std::vector<Rule> table{
-      as_is("strategy.tp", "--tensor-model-parallel-size"),
-      as_is("strategy.pp", "--pipeline-model-parallel-size"),
-      as_is("strategy.cp", "--context-parallel-size"),
+      in_megatron("strategy.tp"),
+      in_megatron("strategy.pp"),
+      in_megatron("strategy.cp"),
       {"strategy.ep", "--expert-model-parallel-size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return in.workload.network.routing() != nullptr ? Flags{{"--expert-model-parallel-size", v}} : Flags{};
+         return in.workload.network.routing() != nullptr ? megatron_flags({{"strategy.ep", v}}) : Flags{};
        }},
       {"strategy.etp", "--expert-tensor-parallel-size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{};
+         return in.workload.network.routing() != nullptr ? megatron_flags({{"strategy.etp", v}}) : Flags{};
        }},
       {"strategy.dp", "(ranks / other axes)", no_flags},
       {"strategy.dp_replicate", "--num-distributed-optimizer-instances",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.strategy.dp_shard <= 1 || v == 1) return Flags{};
-         return sharded_optimizer(in) ? std::optional<Flags>(Flags{{"--num-distributed-optimizer-instances", v}})
+         return sharded_optimizer(in) ? std::optional<Flags>(megatron_flags({{"job.optimizer_instances", v}}))
                                       : std::nullopt;
        },
        "only the distributed optimizer's shards have replicas"},
@@ -222,11 +222,8 @@ const std::vector<Rule>& rules_megatron() {
                     : std::nullopt;
        },
        "nothing is sharded without the distributed optimizer or FSDP"},
-      as_is("strategy.microbatch", "--micro-batch-size"),
-      choice("strategy.context", "--cp-comm-type",
-             {{"ring", {{"--cp-comm-type", "p2p"}}},
-              {"ulysses", {{"--cp-comm-type", "a2a"}}},
-              {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
+      in_megatron("strategy.microbatch"),
+      in_megatron("strategy.context"),
       {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule_megatron,
        "Megatron runs 1F1B and its interleaved form"},
       {"strategy.virtual_stages", "(with schedule)", no_flags},
@@ -241,7 +238,7 @@ const std::vector<Rule>& rules_megatron() {
          return in.scenario.strategy.layers_per_stage.empty() ? stage_layers(in) : Flags{};
        },
        "Megatron runs 1F1B and its interleaved form"},
-      switch_if("strategy.sequence_parallel", "--sequence-parallel"),
+      in_megatron("strategy.sequence_parallel"),
       {"strategy.recompute", "--recompute-granularity", recompute_megatron},
       {"strategy.recompute_modules", "--recompute-modules", no_flags},
       {"strategy.recompute_method", "--recompute-method", no_flags},
@@ -249,14 +246,14 @@ const std::vector<Rule>& rules_megatron() {
       {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero_megatron},
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
-      choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}},
+      choice("framework.scatter_gather", "(with --sequence-parallel)", {{false, {}}},
              "Megatron splits what goes from stage to stage where sequence parallelism has split it; a flag of its own "
              "is gone since 2026"),
-      {"strategy.deferred_head_gradients", "--defer-embedding-wgrad-compute, --wgrad-deferral-limit",
+      {"framework.deferred_head_gradients", "--defer-embedding-wgrad-compute, --wgrad-deferral-limit",
        [](const Json& v, const ExportInput&) -> std::optional<Flags> {
-         return v == 0 ? Flags{} : Flags{{"--defer-embedding-wgrad-compute", nullptr}, {"--wgrad-deferral-limit", v}};
+         return v == 0 ? Flags{} : megatron_flags({{"job.defer_head_gradients", true}, {"job.deferral_limit", v}});
        }},
-      switch_if("strategy.overlap.grad_reduce", "--overlap-grad-reduce"),
+      in_megatron("strategy.overlap.grad_reduce"),
       {"strategy.overlap.param_gather", "--overlap-param-gather", gather_early,
        "Megatron gathers early only with the distributed optimizer and --overlap-grad-reduce"},
       {"strategy.overlap.tp", "--tp-comm-overlap", overlap_tp,
@@ -268,109 +265,66 @@ const std::vector<Rule>& rules_megatron() {
        "fp16; strategy.zero_stage=3 is Megatron's own FSDP"},
       choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading",
              {{"none", {}},
-              {"optimizer", {{"--optimizer-cpu-offload", nullptr}, {"--use-precision-aware-optimizer", nullptr}}}},
+              {"optimizer", megatron_flags({{"job.optimizer_offload", true}, {"job.precise_optimizer", true}})}},
              "Megatron offloads activations by layers of its own choice"),
-      as_is("training.global_batch", "--global-batch-size"),
-      as_is("training.sequence_length", "--seq-length"),
+      in_megatron("training.global_batch"),
+      in_megatron("training.sequence_length"),
       choice("training.precision", "--bf16, --fp16, --fp8-format",
              {{"fp32", {}},
-              {"bf16_mixed", {{"--bf16", nullptr}}},
-              {"fp16_mixed", {{"--fp16", nullptr}}},
-              {"fp8_mixed", {{"--bf16", nullptr}, {"--fp8-format", "hybrid"}}}},
+              {"bf16_mixed", megatron_flags({{"job.bf16", true}})},
+              {"fp16_mixed", megatron_flags({{"job.fp16", true}})},
+              {"fp8_mixed", megatron_flags({{"job.bf16", true}, {"job.fp8", "hybrid"}})}},
              "Megatron keeps fp32 master weights beside 16-bit ones, or all in fp32"),
       {"training.fp8.recipe", "--fp8-recipe",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
-         if (v == "rowwise") return std::nullopt;
-         return Flags{{"--fp8-recipe", v}};
+         return translate::megatron_words().say("training.fp8.recipe", v);
        }},
       {"training.fp8.parameters", "--fp8-param-gather", fp8_parameters,
        "Megatron gathers fp8 parameters only where they are sharded"},
       {"training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", gradients},
       {"training.optimizer", "--optimizer", optimizer,
        "Megatron's adam decays weights apart from the gradient (adamw), and no argument changes that"},
-      as_is("training.learning_rate", "--lr"),
-      as_is("training.weight_decay", "--weight-decay"),
+      in_megatron("training.learning_rate"),
+      in_megatron("training.weight_decay"),
       choice("training.clip_gradients", "--clip-grad",
-             {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),
+             {{true, megatron_flags({{"job.clip", 1.0}})}, {false, megatron_flags({{"job.clip", 0.0}})}}),
       {"training.tokens", "--train-samples, --train-iters", samples},
-      as_is("training.seed", "--seed"),
+      in_megatron("training.seed"),
       {"training.experts.capacity_factor", "--moe-expert-capacity-factor",
        [](const Json& v, const ExportInput&) -> std::optional<Flags> {
-         return v == 0 ? Flags{} : Flags{{"--moe-expert-capacity-factor", v}};
+         return v == 0 ? Flags{} : megatron_flags({{"training.experts.capacity_factor", v}});
        }},
-      switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
+      in_megatron("training.experts.pad_to_capacity"),
       choice("kernels.attention", "--attention-backend",
-             {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
+             {{"flash", megatron_flags({{"job.attention_backend", "flash"}})},
+              {"unfused", megatron_flags({{"job.attention_backend", "unfused"}})}}),
       {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion",
        [](const Json& v, const ExportInput&) -> std::optional<Flags> {
-         return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{};
+         return v == true ? megatron_flags({{"job.loss_fusion", true}}) : Flags{};
        }},
-      {"kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
-      switch_if("kernels.fused_casts", "--use-transformer-engine-op-fuser"),
-      choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
+      {"framework.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
+      in_megatron("framework.fused_casts"),
+      choice("kernels.cuda_graphs", "--cuda-graph-impl",
+             {{false, {}}, {true, megatron_flags({{"kernels.cuda_graphs", true}})}}),
   };
   return table;
 }
 
 Flags model_flags(const ExportInput& in) {
-  const TransformerConfig& c = *in.transformer;
-  Flags out{{"--num-layers", c.layers},
-            {"--hidden-size", c.hidden},
-            {"--ffn-hidden-size", c.ffn},
-            {"--num-attention-heads", c.heads},
-            {"--kv-channels", c.head_dim},
-            {"--max-position-embeddings", std::max(c.max_positions, in.scenario.training.sequence_length)},
-            {"--vocab-size", c.vocabulary}};
-  if (c.kv_heads != c.heads)
-    out.push_back({"--group-query-attention", nullptr}), out.push_back({"--num-query-groups", c.kv_heads});
-  out.push_back({"--normalization", c.norm == OpKind::rms_norm ? "RMSNorm" : "LayerNorm"});
-  out.push_back({"--norm-epsilon", c.norm_eps});
-  out.push_back({"--position-embedding-type", c.rotary_dim > 0 ? "rope" : "learned_absolute"});
-  if (c.rotary_dim > 0) {
-    out.push_back({"--rotary-base", static_cast<std::int64_t>(c.rope_theta)});
-    if (c.rotary_dim != c.head_dim && c.latent.kv_rank == 0)
-      out.push_back({"--rotary-percent", static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim)});
+  Flags out;
+  for (const auto& [fact, value] : translate::facts_of(*in.transformer)) {
+    Json stated = value;
+    if (fact == "model.positions")
+      stated = std::max(in.transformer->max_positions, in.scenario.training.sequence_length);
+    // What needs no flag is what Megatron has anyway.
+    if (const auto flags = translate::megatron_words().say(fact, stated))
+      out.insert(out.end(), flags->begin(), flags->end());
   }
-  if (c.norm == OpKind::rms_norm && c.experts.limit == 0) out.push_back({"--swiglu", nullptr});
-  if (!c.mlp_bias && !c.attention_output_bias) out.push_back({"--disable-bias-linear", nullptr});
-  if (c.qkv_bias && !c.attention_output_bias) out.push_back({"--add-qkv-bias", nullptr});
-  if (!c.tied) out.push_back({"--untie-embeddings-and-output-weights", nullptr});
-  if (c.qk_norm) out.push_back({"--qk-layernorm", nullptr});
-  out.push_back({"--attention-dropout", c.attention_dropout});
-  out.push_back({"--hidden-dropout", c.hidden_dropout});
-  out.push_back({"--init-method-std", c.init_std});
-  if (c.latent.kv_rank > 0) {
-    out.push_back({"--multi-latent-attention", nullptr});
-    if (c.latent.q_rank > 0) out.push_back({"--q-lora-rank", c.latent.q_rank});
-    out.insert(out.end(), {{"--kv-lora-rank", c.latent.kv_rank},
-                           {"--qk-head-dim", c.latent.nope},
-                           {"--qk-pos-emb-head-dim", c.latent.rope},
-                           {"--v-head-dim", c.latent.v}});
+  if (in.transformer->experts.routing.experts > 0) {
+    const Flags dispatcher = megatron_flags({{"job.dispatcher", "alltoall"}});
+    out.insert(out.end(), dispatcher.begin(), dispatcher.end());
   }
-  if (const ExpertLayers& e = c.experts; e.routing.experts > 0) {
-    out.insert(out.end(), {{"--num-experts", e.routing.experts},
-                           {"--moe-router-topk", e.routing.top_k},
-                           {"--moe-ffn-hidden-size", e.ffn},
-                           {"--moe-token-dispatcher-type", "alltoall"}});
-    if (e.shared_ffn > 0) out.push_back({"--moe-shared-expert-intermediate-size", e.shared_ffn});
-    if (e.routing.groups > 1)
-      out.insert(out.end(),
-                 {{"--moe-router-num-groups", e.routing.groups}, {"--moe-router-group-topk", e.routing.limit}});
-    if (e.routing.sigmoid) out.push_back({"--moe-router-score-function", "sigmoid"});
-    if (e.routing.aux_loss > 0) out.push_back({"--moe-aux-loss-coeff", e.routing.aux_loss});
-    if (e.routing.z_loss > 0) out.push_back({"--moe-z-loss-coeff", e.routing.z_loss});
-    if (e.dense_layers > 0)
-      out.push_back({"--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, c.layers - e.dense_layers)});
-  }
-  if (c.window > 0)
-    out.insert(out.end(), {{"--window-size", fmt::format("{},0", c.window - 1)}, {"--window-attn-skip-freq", 2}});
-  if (c.sinks) out.push_back({"--softmax-type", "learnable"});
-  if (c.experts.limit > 0)
-    out.insert(
-        out.end(),
-        {{"--quick-geglu", nullptr}, {"--glu-linear-offset", 1.0}, {"--activation-func-clamp-value", c.experts.limit}});
-  if (c.predict_further > 0) out.push_back({"--mtp-num-layers", c.predict_further});
   return out;
 }
 

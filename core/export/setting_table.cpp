@@ -1,6 +1,7 @@
 #include "core/export/setting_table.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -41,20 +42,20 @@ const TransformerConfig& trained_by(const std::string& target, const ExportInput
   return *input.transformer;
 }
 
-Rule as_is(std::string key, std::string flag) {
-  std::string shown = flag;
-  return {std::move(key), std::move(shown),
-          [flag = std::move(flag)](const Json& value, const ExportInput&) -> std::optional<Flags> {
-            return Flags{{flag, value}};
-          }};
+Rule told(const translate::Language& words, const std::string& key, std::string why) {
+  std::string shown = words.names_of(key);
+  return {key, std::move(shown), [&words, key](const Json& value, const ExportInput&) { return words.say(key, value); },
+          std::move(why)};
 }
 
-Rule switch_if(std::string key, std::string flag, Json on) {
-  std::string shown = flag;
-  return {std::move(key), std::move(shown),
-          [flag = std::move(flag), on = std::move(on)](const Json& value, const ExportInput&) -> std::optional<Flags> {
-            return value == on ? Flags{{flag, nullptr}} : Flags{};
-          }};
+Flags said(const translate::Language& words, std::initializer_list<std::pair<const char*, Json>> values) {
+  Flags out;
+  for (const auto& [ours, value] : values) {
+    const auto flags = words.say(ours, value);
+    if (!flags) throw std::logic_error(fmt::format("{} has no word for {} = {}", words.title, ours, value.dump()));
+    out.insert(out.end(), flags->begin(), flags->end());
+  }
+  return out;
 }
 
 Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices, std::string why) {
@@ -71,8 +72,11 @@ namespace {
 
 bool of_prediction(const std::string& key) {
   return key == "schema" || key == "model" || key == "calibration" || key == "collective_table" ||
-         key.starts_with("cluster") || key.starts_with("input");
+         key.starts_with("cluster") || key.starts_with("input") || key == "framework.name";
 }
+
+/// What the software does by itself is none of a job's settings, unless a rule says so.
+bool of_software(const std::string& key) { return key.starts_with("framework."); }
 
 const Json* find(const Json& document, const std::string& key) {
   const Json* at = &document;
@@ -116,7 +120,7 @@ bool sums_whole_gradients(const ExportInput& input) {
 }
 
 Rule autograd_sums() {
-  return {"kernels.fused_gradient_accumulation", "(autograd adds gradients up)",
+  return {"framework.fused_gradient_accumulation", "(autograd adds gradients up)",
           [](const Json& fused, const ExportInput& in) {
             return fused == true && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{});
           },
@@ -149,8 +153,13 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
       merge(out.settings, help.key, *value, {*flag});
       continue;
     }
-    if (value->is_object()) continue;                                     // Its members are keys of their own.
-    if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.
+    if (value->is_object()) continue;  // Its members are keys of their own.
+    if (of_software(help.key) && !input.scenario.stated.contains(help.key)) continue;
+    // Where a profile has other defaults, what the scenario states at its own default is said, too.
+    const bool meant =
+        !input.scenario.framework.name.empty() && input.scenario.stated.contains(help.key) && fallback != "auto";
+    const bool follows = fallback == "auto" && help.key.starts_with("strategy.dp");
+    if (rule == rules.end() && !meant && (silent || follows)) continue;  // Automatic axes follow from the others.
     out.left_out.push_back(
         {help.key, plain(*value),
          rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});

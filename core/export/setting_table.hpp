@@ -10,17 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/export/export.hpp"
+#include "core/translate/language.hpp"
 
 namespace rehearse::exporting {
 
-using Json = nlohmann::ordered_json;
-
-/// "--tensor-model-parallel-size", 8; or by place in a file: "parallelism.tensor_parallel_degree". Null is a switch.
-struct Flag {
-  std::string name;
-  Json value;
-};
-using Flags = std::vector<Flag>;
+using translate::Flag;
+using translate::Flags;
+using translate::Json;
 
 /// What a value of `key` becomes; nothing where the target has no flag for it.
 struct Rule {
@@ -30,10 +26,11 @@ struct Rule {
   std::string why{};  ///< Said where `write` gives nothing.
 };
 
-/// The value as it is.
-[[nodiscard]] Rule as_is(std::string key, std::string flag);
-/// A switch where the value is `on`, nothing to say where it is not.
-[[nodiscard]] Rule switch_if(std::string key, std::string flag, Json on = true);
+/// The value in a target's words (core/translate), which imports read by: name, switch or word as its table says.
+[[nodiscard]] Rule told(const translate::Language& words, const std::string& key, std::string why = {});
+/// Several keys and facts in a target's words, one after the other. Throws std::logic_error for one that it has no word
+/// for: whoever writes a rule knows the table.
+[[nodiscard]] Flags said(const translate::Language& words, std::initializer_list<std::pair<const char*, Json>> values);
 /// By value; values not listed have no flag.
 [[nodiscard]] Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices,
                           std::string why = {});
@@ -51,7 +48,7 @@ struct Mapped {
 [[nodiscard]] Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target);
 
 /// Whether several microbatches' gradients are added up whole, so that it matters whether products do that
-/// (kernels.fused_gradient_accumulation).
+/// (framework.fused_gradient_accumulation).
 [[nodiscard]] bool sums_whole_gradients(const ExportInput& input);
 /// That key, for targets whose gradients autograd adds up.
 [[nodiscard]] Rule autograd_sums();

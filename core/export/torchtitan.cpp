@@ -11,6 +11,14 @@ namespace rehearse::exporting {
 
 namespace {
 
+/// Names and words are those of the table by which jobs are imported, too.
+Flags torchtitan_flags(std::initializer_list<std::pair<const char*, Json>> values) {
+  return said(translate::torchtitan_words(), values);
+}
+Rule in_torchtitan(const std::string& key, std::string why = {}) {
+  return exporting::told(translate::torchtitan_words(), key, std::move(why));
+}
+
 std::int64_t local_batch(const ExportInput& in) {
   return in.scenario.training.global_batch / std::max(1, in.scenario.strategy.dp);
 }
@@ -23,14 +31,12 @@ int shard_degree(const ExportInput& in) {
 std::optional<Flags> shard(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (!s.fsdp.enabled && s.zero_stage > 0 && s.zero_stage < 3) return std::nullopt;
-  return Flags{{"parallelism.data_parallel_shard_degree", shard_degree(in)}};
+  return torchtitan_flags({{"job.shard", shard_degree(in)}});
 }
 
 std::optional<Flags> replicate(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
-  return Flags{{"parallelism.data_parallel_replicate_degree", s.fsdp.enabled      ? s.dp_replicate
-                                                              : s.zero_stage == 3 ? 1
-                                                                                  : s.dp}};
+  return torchtitan_flags({{"strategy.dp_replicate", s.fsdp.enabled ? s.dp_replicate : s.zero_stage == 3 ? 1 : s.dp}});
 }
 
 /// torchtitan takes experts' ranks from the shards, cp and tp (torchtitan/distributed/parallel_dims.py), not from
@@ -38,43 +44,40 @@ std::optional<Flags> replicate(const Json&, const ExportInput& in) {
 std::optional<Flags> experts(const Json& value, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (in.workload.network.routing() == nullptr || value == 1) return Flags{};
-  return shard_degree(in) * s.cp * s.tp % s.ep == 0
-             ? std::optional<Flags>(Flags{{"parallelism.expert_parallel_degree", value}})
-             : std::nullopt;
+  return shard_degree(in) * s.cp * s.tp % s.ep == 0 ? std::optional<Flags>(torchtitan_flags({{"strategy.ep", value}}))
+                                                    : std::nullopt;
 }
 
 /// torchtitan counts embedding and head as a layer each unless told not to.
 std::optional<Flags> pipeline(const Json& value, const ExportInput&) {
-  Flags out{{"parallelism.pipeline_parallel_degree", value}};
-  if (value != 1)
-    out.insert(out.end(), {{"parallelism.pipeline_parallel_first_stage_less_layers", 0},
-                           {"parallelism.pipeline_parallel_last_stage_less_layers", 0}});
-  return out;
+  if (value == 1) return torchtitan_flags({{"strategy.pp", value}});
+  return torchtitan_flags({{"strategy.pp", value}, {"job.first_stage_less", 0}, {"job.last_stage_less", 0}});
 }
 
 std::optional<Flags> schedule_torchtitan(const Json& value, const ExportInput& in) {
   if (in.scenario.strategy.pp == 1) return Flags{};
-  static const std::vector<std::pair<std::string, std::string>> kNames{
-      {"1f1b", "1F1B"}, {"gpipe", "GPipe"}, {"interleaved_1f1b", "Interleaved1F1B"}, {"zb_v", "ZBVZeroBubble"}};
-  for (const auto& [ours, theirs] : kNames)
-    if (value == ours) return Flags{{"parallelism.pipeline_parallel_schedule", theirs}};
-  return std::nullopt;
+  return translate::torchtitan_words().say("strategy.schedule", value);
 }
 
 /// All of it together, as torchtitan's "full", "selective", "none".
 std::optional<Flags> recompute_torchtitan(const Json& value, const ExportInput& in) {
   if (value == "none" || value == "full")
     return in.scenario.strategy.recompute_layers == 1
-               ? std::optional<Flags>(Flags{{"activation_checkpoint.mode", value}})
+               ? std::optional<Flags>(torchtitan_flags({{"job.checkpoint_mode", value}}))
                : std::nullopt;
-  return std::nullopt;
+  // Its policy by operators keeps every second product.
+  const std::vector<std::string> by_operators{"every_second_product"};
+  return in.scenario.strategy.recompute_modules == by_operators
+             ? std::optional<Flags>(
+                   torchtitan_flags({{"job.checkpoint_mode", "selective"}, {"job.selective_option", "op"}}))
+             : std::nullopt;
 }
 
 const std::vector<Rule>& rules_torchtitan() {
   static const std::vector<Rule> table{
-      as_is("strategy.tp", "parallelism.tensor_parallel_degree"),
+      in_torchtitan("strategy.tp"),
       {"strategy.pp", "parallelism.pipeline_parallel_degree", pipeline},
-      as_is("strategy.cp", "parallelism.context_parallel_degree"),
+      in_torchtitan("strategy.cp"),
       {"strategy.ep", "parallelism.expert_parallel_degree", experts,
        "torchtitan takes experts' ranks from data_parallel_shard_degree * context_parallel_degree * "
        "tensor_parallel_degree, which ep must divide; replicas do not count: set the degrees of sharding and of "
@@ -89,15 +92,11 @@ const std::vector<Rule>& rules_torchtitan() {
        },
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
       {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", no_flags},
-      choice("strategy.fsdp.reshard_after_forward", "parallelism.fsdp_reshard_after_forward",
-             {{"auto", {{"parallelism.fsdp_reshard_after_forward", "default"}}},
-              {"always", {{"parallelism.fsdp_reshard_after_forward", "always"}}},
-              {"never", {{"parallelism.fsdp_reshard_after_forward", "never"}}}}),
+      in_torchtitan("strategy.fsdp.reshard_after_forward"),
       {"strategy.microbatch", "parallelism.pipeline_parallel_microbatch_size, training.local_batch_size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         if (in.scenario.strategy.pp == 1) return Flags{{"training.local_batch_size", v}};
-         return Flags{{"training.local_batch_size", local_batch(in)},
-                      {"parallelism.pipeline_parallel_microbatch_size", v}};
+         if (in.scenario.strategy.pp == 1) return torchtitan_flags({{"job.local_batch", v}});
+         return torchtitan_flags({{"job.local_batch", local_batch(in)}, {"job.pipeline_microbatch", v}});
        }},
       {"strategy.schedule", "parallelism.pipeline_parallel_schedule", schedule_torchtitan,
        "torchtitan has 1F1B, GPipe, Interleaved1F1B and ZBVZeroBubble"},
@@ -107,13 +106,10 @@ const std::vector<Rule>& rules_torchtitan() {
          if (s.pp == 1 || v == 1) return Flags{};
          const int chunks = s.pp * s.virtual_stages, layers = in.workload.network.layers();
          return layers % chunks == 0
-                    ? std::optional<Flags>(Flags{{"parallelism.pipeline_parallel_layers_per_stage", layers / chunks}})
+                    ? std::optional<Flags>(torchtitan_flags({{"job.layers_per_chunk", layers / chunks}}))
                     : std::nullopt;
        }},
-      choice("strategy.context", "parallelism.context_parallel_rotate_method",
-             {{"ring", {{"parallelism.context_parallel_rotate_method", "alltoall"}}},
-              {"allgather", {{"parallelism.context_parallel_rotate_method", "allgather"}}}},
-             "torchtitan exchanges keys and values between context-parallel ranks"),
+      in_torchtitan("strategy.context", "torchtitan exchanges keys and values between context-parallel ranks"),
       {"strategy.sequence_parallel", "(with tensor parallelism)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          return v == true || in.scenario.strategy.tp == 1 ? std::optional<Flags>(Flags{}) : std::nullopt;
@@ -122,26 +118,35 @@ const std::vector<Rule>& rules_torchtitan() {
       {"strategy.recompute", "activation_checkpoint.mode", recompute_torchtitan,
        "torchtitan's selective modes recompute every second layer or chosen operators, not these modules"},
       choice("strategy.overlap.tp", "parallelism.enable_async_tensor_parallel",
-             {{true, {{"parallelism.enable_async_tensor_parallel", true}, {"compile.enable", true}}},
-              {false, {{"parallelism.enable_async_tensor_parallel", false}}}}),
-      choice("strategy.offload", "training.enable_cpu_offload", {{"none", {{"training.enable_cpu_offload", false}}}},
+             {{true, torchtitan_flags({{"strategy.overlap.tp", true}, {"kernels.compile", true}})},
+              {false, torchtitan_flags({{"strategy.overlap.tp", false}})}}),
+      {"kernels.compile", "compile.enable",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return v == true && !in.scenario.strategy.overlap.tp ? torchtitan_flags({{"kernels.compile", true}}) : Flags{};
+       }},
+      choice("strategy.offload", "training.enable_cpu_offload",
+             {{"none", torchtitan_flags({{"job.cpu_offload", false}})}},
              "torchtitan offloads parameters, gradients and optimizer state together, or nothing"),
-      as_is("training.global_batch", "training.global_batch_size"),
-      as_is("training.sequence_length", "training.seq_len"),
+      {"training.global_batch", "training.global_batch_size",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return torchtitan_flags({{"job.global_batch", v}});
+       }},
+      in_torchtitan("training.sequence_length"),
       {"training.precision", "training.mixed_precision_param, model.converters",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         if (v == "bf16_mixed") return Flags{{"training.mixed_precision_param", "bfloat16"}};
-         if (v == "fp32") return Flags{{"training.mixed_precision_param", "float32"}};
+         if (v == "bf16_mixed") return torchtitan_flags({{"job.parameter_type", "bf16"}});
+         if (v == "fp32") return torchtitan_flags({{"job.parameter_type", "fp32"}});
          if (v != "fp8_mixed") return std::nullopt;
          const Fp8Recipe r = in.scenario.training.fp8.recipe;
          if (r == Fp8Recipe::mxfp8)
-           return Flags{{"training.mixed_precision_param", "bfloat16"},
-                        {"model.converters", Json::array({"quantize.linear.mx"})}};
+           return torchtitan_flags(
+               {{"job.parameter_type", "bf16"}, {"job.converters", Json::array({"quantize.linear.mx"})}});
          if (r != Fp8Recipe::tensorwise && r != Fp8Recipe::rowwise) return std::nullopt;
-         Flags out{{"training.mixed_precision_param", "bfloat16"},
-                   {"model.converters", Json::array({"quantize.linear.float8"})}};
-         if (r == Fp8Recipe::rowwise) out.push_back({"quantize.linear.float8.recipe_name", "rowwise"});
-         return out;
+         const Json converters = Json::array({"quantize.linear.float8"});
+         if (r != Fp8Recipe::rowwise)
+           return torchtitan_flags({{"job.parameter_type", "bf16"}, {"job.converters", converters}});
+         return torchtitan_flags(
+             {{"job.parameter_type", "bf16"}, {"job.converters", converters}, {"training.fp8.recipe", "rowwise"}});
        },
        "torchtitan has bfloat16 and float32, and float8 by tensorwise, rowwise and mx recipes"},
       {"training.fp8.recipe", "quantize.linear.float8.recipe_name",
@@ -152,14 +157,13 @@ const std::vector<Rule>& rules_torchtitan() {
          return std::nullopt;
        }},
       choice("training.fp8.parameters", "quantize.linear.float8.enable_fsdp_float8_all_gather",
-             {{false, {}}, {true, {{"quantize.linear.float8.enable_fsdp_float8_all_gather", true}}}}),
+             {{false, {}}, {true, torchtitan_flags({{"training.fp8.parameters", true}})}}),
       choice("training.gradient_dtype", "training.mixed_precision_reduce",
-             {{"fp32", {{"training.mixed_precision_reduce", "float32"}}}}, "torchtitan reduces in float32"),
-      choice("training.optimizer", "optimizer.name",
-             {{"adamw", {{"optimizer.name", "AdamW"}}}, {"adam", {{"optimizer.name", "Adam"}}}}),
-      as_is("training.learning_rate", "optimizer.lr"),
-      as_is("training.weight_decay", "optimizer.weight_decay"),
-      choice("training.clip_gradients", "training.max_norm", {{true, {{"training.max_norm", 1.0}}}},
+             {{"fp32", torchtitan_flags({{"training.gradient_dtype", "fp32"}})}}, "torchtitan reduces in float32"),
+      in_torchtitan("training.optimizer"),
+      in_torchtitan("training.learning_rate"),
+      in_torchtitan("training.weight_decay"),
+      choice("training.clip_gradients", "training.max_norm", {{true, torchtitan_flags({{"job.clip", 1.0}})}},
              "torchtitan always clips; a large max_norm does nothing"),
       {"training.tokens", "training.steps",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
@@ -167,9 +171,9 @@ const std::vector<Rule>& rules_torchtitan() {
                                  static_cast<double>(in.scenario.training.sequence_length);
          return v == 0 || per_step == 0
                     ? Flags{}
-                    : Flags{{"training.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}};
+                    : torchtitan_flags({{"job.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}});
        }},
-      as_is("training.seed", "debug.seed"),
+      in_torchtitan("training.seed"),
       autograd_sums(),
       choice("kernels.attention", "(flash by scaled_dot_product_attention)", {{"flash", {}}}),
   };
@@ -191,7 +195,7 @@ Exported write_torchtitan(const ExportInput& in) {
   (void)trained_by("torchtitan", in);
   Mapped m = map_settings(in, rules_torchtitan(), "torchtitan");
   if (const auto known = known_model(in))
-    add_model(m, {{"model.name", known->first}, {"model.flavor", known->second}});
+    add_model(m, torchtitan_flags({{"job.model_name", known->first}, {"job.flavor", known->second}}));
   else
     m.left_out.push_back({"model", in.workload.network.name,
                           "torchtitan knows it by no name and flavor: register it (torchtitan/models), then set "

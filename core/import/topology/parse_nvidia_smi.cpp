@@ -81,7 +81,7 @@ bool is_core_list(const std::string& word) {
          word.find_first_not_of("0123456789,-") == std::string::npos;
 }
 
-struct Table {
+struct LinkMatrix {
   std::vector<std::string> names;  ///< As the header orders them.
   int line = 0;                    ///< Of the header.
   bool affinity = false, numa = false;
@@ -95,12 +95,12 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
 }
 
 /// The header, which may be wrapped: device names up to "CPU Affinity". Leaves `at` at the first row.
-Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::string& origin) {
+LinkMatrix read_header(const std::vector<Line>& lines, std::size_t& at, const std::string& origin) {
   while (at < lines.size() && !is_gpu(lines[at].words.front())) ++at;
   if (at == lines.size() || begins_row(lines[at], {lines[at].words.front()}))
     refuse_at(origin, "no matrix of `nvidia-smi topo -m`: no header that begins with a GPU",
               "give what `nvidia-smi topo -m` prints, from its first line on");
-  Table table;
+  LinkMatrix table;
   table.line = lines[at].number;
   for (; at < lines.size() && !begins_row(lines[at], table.names); ++at) {
     for (const std::string& word : lines[at].words) {
@@ -120,7 +120,7 @@ Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::st
 
 class ParseNvidiaSmiRows {
  public:
-  ParseNvidiaSmiRows(const Table& table, std::string origin) : table_(table), origin_(std::move(origin)) {}
+  ParseNvidiaSmiRows(const LinkMatrix& table, std::string origin) : table_(table), origin_(std::move(origin)) {}
 
   /// Takes the words of one line: those of a new row, or the end of a wrapped one.
   void take(const Line& line) {
@@ -217,7 +217,7 @@ class ParseNvidiaSmiRows {
     }
   }
 
-  const Table& table_;
+  const LinkMatrix& table_;
   std::string origin_, open_;
   std::map<std::string, Row> rows_;
 };
@@ -227,7 +227,7 @@ class ParseNvidiaSmiRows {
 SmiTopology parse_smi_topology(std::string_view text, const std::string& origin) {
   const std::vector<Line> lines = lines_of(plain_parse_nvidia_smi(text));
   std::size_t at = 0;
-  const Table table = read_header(lines, at, origin);
+  const LinkMatrix table = read_header(lines, at, origin);
   ParseNvidiaSmiRows rows(table, origin);
   std::map<std::string, std::string> devices;  // "NIC Legend:": "NIC0: mlx5_0".
   bool legend = false;

@@ -104,15 +104,17 @@ TEST_CASE("Megatron's arguments follow the plan") {
   const auto left_out = [](const char* target, std::vector<std::string> settings) {
     const Exported made = Plan("llama3_8b_h100_8.json", std::move(settings)).to(target);
     return std::any_of(made.left_out.begin(), made.left_out.end(),
-                       [](const LeftOutKey& l) { return l.key == "kernels.fused_gradient_accumulation"; });
+                       [](const LeftOutKey& l) { return l.key == "framework.fused_gradient_accumulation"; });
   };
   for (const char* target : {"deepspeed", "torchtitan"}) {
     INFO(target);
-    CHECK(left_out(target, {"strategy.zero_stage=0"}));
-    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "kernels.fused_gradient_accumulation=false"}));
-    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "training.global_batch=4", "strategy.microbatch=1"}));
+    CHECK(left_out(target, {"strategy.zero_stage=0", "framework.fused_gradient_accumulation=true"}));
+    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0"}));  // The framework's own affair.
+    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "framework.fused_gradient_accumulation=false"}));
+    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "framework.fused_gradient_accumulation=true",
+                                  "training.global_batch=4", "strategy.microbatch=1"}));
   }
-  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"kernels.fused_gradient_accumulation=false"}).to("megatron"),
+  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"framework.fused_gradient_accumulation=false"}).to("megatron"),
                 "--no-gradient-accumulation-fusion") == "set");
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") ==
         "uniform");
@@ -162,14 +164,14 @@ TEST_CASE("What Megatron refuses when it starts becomes no flag") {
   const auto coupled =
       Plan("llama3_8b_h100_8.json", {"training.optimizer=adam", "training.weight_decay=0.1"}).to("megatron");
   CHECK(left_out(coupled, "training.optimizer"));
-  CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "strategy.scatter_gather"));
+  CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "framework.scatter_gather"));
 }
 
 TEST_CASE("deferred gradients of the output layer are two of Megatron's flags, and nobody else's") {
-  const Plan plan("gpt3_175b_a100_1024.json", {"strategy.deferred_head_gradients=22"});
+  const Plan plan("gpt3_175b_a100_1024.json", {"framework.deferred_head_gradients=22"});
   CHECK(text_of(plan.to("megatron"), "--defer-embedding-wgrad-compute") == "set");
   CHECK(text_of(plan.to("megatron"), "--wgrad-deferral-limit") == "22");
-  CHECK(left_out(plan.to("deepspeed"), "strategy.deferred_head_gradients"));
+  CHECK(left_out(plan.to("deepspeed"), "framework.deferred_head_gradients"));
 }
 
 TEST_CASE("torchtitan's float8 has tables of its own") {
