@@ -255,4 +255,16 @@ std::vector<DeviceId> read_placement(std::string_view text, const std::string& o
   return form->finish(origin);
 }
 
+std::vector<DeviceId> first_devices(const Cluster& cluster, int count, const std::string& where) {
+  std::vector<DeviceId> out;
+  for (NodeId n = 0; n < cluster.node_count(); ++n) {
+    if (const int has = cluster.machine(n).gpus; has < count)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} GPUs of each node, but {} has {}", count, cluster.machine(n).id, has), where,
+                  fmt::format("1 to {}", has));
+    for (int i = 0; i < count; ++i) out.push_back(cluster.first_device(n) + i);
+  }
+  return out;
+}
+
 }  // namespace rehearse

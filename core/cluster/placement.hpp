@@ -24,4 +24,7 @@ namespace rehearse {
 [[nodiscard]] std::vector<DeviceId> read_placement(std::string_view text, const std::string& origin,
                                                    const Cluster& cluster);
 
+/// The first `count` devices of every node. Throws Error (usage), with `where`, where a node has fewer.
+[[nodiscard]] std::vector<DeviceId> first_devices(const Cluster& cluster, int count, const std::string& where);
+
 }  // namespace rehearse

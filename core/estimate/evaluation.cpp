@@ -40,7 +40,7 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   try {
     const StrategySettings chosen = with_shares(problem, settings);
     const Program program = problem.lower(chosen);
-    take_memory(memory_report(program, problem.cluster, MemoryRule{}), most, out);
+    take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
     if (!out.fits) return out;
     const Estimate e = estimate(program, problem.cost, chosen, steps_in_period(chosen, problem.workload.input));
     out.step_time = e.step_time;
@@ -59,8 +59,8 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
 QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
     : problem_(problem),
       most_(most),
-      alone_(problem.workload, problem.cluster, problem.cost, {}, 1),
-      following_(problem.workload, problem.cluster, problem.cost, {}, 2) {}
+      alone_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 1),
+      following_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 2) {}
 
 std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
   Evaluation out;

@@ -56,7 +56,8 @@ struct GpuSpec {
   int compute_capability = 0;  ///< 70, 80, 90, 100: NCCL's and CUDA's number; 0 where it has none.
   /// What its generation's collectives take beyond NCCL's table; the catalogue sets it. Null: NCCL's table alone.
   std::shared_ptr<const CollectiveConstants> collectives;
-  Bytes memory;
+  Bytes memory;         ///< As it is sold.
+  Bytes usable_memory;  ///< What processes can have of it; the driver and error correction take the rest.
   BytesPerSecond memory_bandwidth;
   std::map<DType, FlopsPerSecond> peak_dense;  ///< Without sparsity; with fp32 accumulation.
   int sm_count = 0;

@@ -31,14 +31,17 @@ std::string name_of_file(const fs::path& file) {
   return fs::absolute(file).parent_path().filename().string();
 }
 
-nlohmann::json resized(nlohmann::json config, const ImageSides& sides) {
-  if (sides.height > 0) config["image_height"] = sides.height;
-  if (sides.width > 0) config["image_width"] = sides.width;
+nlohmann::json read_as(nlohmann::json config, const ModelReading& reading) {
+  if (reading.image_height > 0) config["image_height"] = reading.image_height;
+  if (reading.image_width > 0) config["image_width"] = reading.image_width;
+  // Of stacks of decoder layers; networks over images know no such key.
+  if (!reading.merged_projections && config.contains("num_attention_heads"))
+    config.emplace("merged_projections", false);
   return config;
 }
 
-Network with_sides_checked(Network network, const ImageSides& sides) {
-  if ((sides.height > 0 || sides.width > 0) && network.sequences)
+Network with_sides_checked(Network network, const ModelReading& reading) {
+  if ((reading.image_height > 0 || reading.image_width > 0) && network.sequences)
     throw Error(ErrorKind::usage, network.name + " takes sequences, not images", "training.image_height",
                 "leave image_height and image_width out");
   return network;
@@ -70,12 +73,13 @@ fs::path ModelLibrary::find(std::string_view model, const fs::path& base) const 
               "give a config.json, or a name that `list models` shows");
 }
 
-Network ModelLibrary::load(std::string_view model, const fs::path& base, const ImageSides& sides) const {
+Network ModelLibrary::load(std::string_view model, const fs::path& base, const ModelReading& reading) const {
   if (is_inline(model))
-    return with_sides_checked(build_network(resized(parse_json(model, "inline model"), sides), "inline model"), sides);
+    return with_sides_checked(build_network(read_as(parse_json(model, "inline model"), reading), "inline model"),
+                              reading);
   const fs::path file = find(model, base);
-  return with_sides_checked(build_network(resized(load_json(file.string()), sides), file.string(), name_of_file(file)),
-                            sides);
+  return with_sides_checked(
+      build_network(read_as(load_json(file.string()), reading), file.string(), name_of_file(file)), reading);
 }
 
 }  // namespace rehearse

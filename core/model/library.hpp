@@ -10,9 +10,11 @@
 
 namespace rehearse {
 
-/// Sides of the images that a scenario asks for; 0 keeps the model's own.
-struct ImageSides {
-  std::int64_t height = 0, width = 0;
+/// What a scenario says of a model beside its configuration.
+struct ModelReading {
+  std::int64_t image_height = 0, image_width = 0;  ///< 0 keeps the model's own.
+  /// Whether q, k and v are one product, gate and up another, where the configuration doesn't say.
+  bool merged_projections = true;
 };
 
 class ModelLibrary {
@@ -29,10 +31,10 @@ class ModelLibrary {
   [[nodiscard]] std::filesystem::path find(std::string_view model, const std::filesystem::path& base = {}) const;
 
   /// The network of `model`, which find() takes, or which is itself the text of a configuration (it starts with '{').
-  /// It is named by its registered name or directory. Throws as find() and build_network() do, and where `sides` are
-  /// given for a model of sequences or vectors.
+  /// It is named by its registered name or directory. Throws as find() and build_network() do, and where sides of
+  /// images are given for a model of sequences or vectors.
   [[nodiscard]] Network load(std::string_view model, const std::filesystem::path& base = {},
-                             const ImageSides& sides = {}) const;
+                             const ModelReading& reading = {}) const;
 
  private:
   std::filesystem::path directory_;

@@ -54,7 +54,8 @@ struct PlanCandidate {
 /// How far the true step time may be from the predicted one: it is `low` to `high` times as long in 80 % of cases.
 struct StepRange {
   double low = 1, high = 1;
-  std::string source;  ///< One line on what it rests on.
+  std::string source{};  ///< One line on what it rests on.
+  double middle = 1;     ///< What the modelled step time was multiplied by: a known bias, applied.
 };
 
 struct Plan {

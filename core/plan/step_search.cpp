@@ -60,8 +60,8 @@ int gpus_together(const Cluster& cluster) {
 }
 
 Bytes least_memory(const Cluster& cluster) {
-  Bytes out = cluster.gpu(0).memory;
-  for (const Cluster::Part& part : cluster.parts()) out = min(out, part.gpu->memory);
+  Bytes out = cluster.gpu(0).usable_memory;
+  for (const Cluster::Part& part : cluster.parts()) out = min(out, part.gpu->usable_memory);
   return out;
 }
 

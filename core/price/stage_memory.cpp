@@ -41,11 +41,13 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
   for (RoleMemory& memory : rule.peaks(program)) {
     StageMemory s;
     s.stage = nth(program.mesh.context(memory.rank).coord, Axis::pp);
+    s.allocated = rule.allocated(memory);
+    s.reserved = rule.reserved(memory);
     s.needed = rule.needed(memory);
-    s.capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).memory;
+    s.capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).usable_memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
       if (program.role_of_rank[r] == memory.role)
-        s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
+        s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).usable_memory);
     s.memory = std::move(memory);
     report.stages.push_back(std::move(s));
   }

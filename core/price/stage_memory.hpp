@@ -10,24 +10,29 @@
 
 namespace rehearse {
 
-/// One kind of rank. `needed` is the rule's: what the device must have, with the allocator's reserve and the framework.
+/// One kind of rank. `allocated`, `reserved` and `needed` are the rule's.
 struct StageMemory {
   int stage = 0;      ///< Pipeline coordinate.
   RoleMemory memory;  ///< Of the stage's worst rank.
-  Bytes needed;
-  Bytes capacity;
+  Bytes allocated, reserved, needed;
+  Bytes capacity;          ///< What processes can have of the device.
   Bytes host_needed{0};    ///< Of all ranks on the node of that rank: offloaded state and staging buffers.
   Bytes host_capacity{0};  ///< Of that node; 0 where its machine states none, and nothing is held against it.
   /// What one rank keeps in the memory of its node, pinned or not.
   [[nodiscard]] Bytes host_bytes() const;
   [[nodiscard]] bool host_fits() const { return host_capacity == Bytes{0} || host_needed <= host_capacity; }
   [[nodiscard]] bool fits() const { return needed <= capacity && host_fits(); }
+  /// It fits, and so nearly that the rule's own error can decide.
+  [[nodiscard]] bool barely() const { return fits() && needed > capacity * (1 - kNear); }
+  static constexpr double kNear = 0.03;
 };
 
-/// Fewest changes of the scenario that were found to make it fit, as `--set` takes them.
+/// Of all single changes of the scenario that make it fit (of all pairs, where none does) that with the shortest step,
+/// as `--set` takes them.
 struct Suggestion {
   std::vector<std::string> changes;  ///< "strategy.recompute=selective"
   Bytes needed;                      ///< Of the worst stage, changed so.
+  Seconds step_time;                 ///< In closed form.
 };
 
 struct MemoryReport {

@@ -24,7 +24,7 @@ class Searching {
   Searching(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options)
       : problem_(problem),
         options_(options),
-        space_(problem.workload, wanted, problem.devices, options.fixed),
+        space_(problem.workload, wanted, problem.devices, options.fixed, options.admits),
         kept_(kept_plans(problem, options)),
         quick_(problem, options.most_memory),
         bounds_(problem, options, space_, plans_, quick_) {}

@@ -52,12 +52,13 @@ struct SearchProgress {
 
 struct SearchOptions {
   Objective objective = Objective::step_time;
-  Bytes most_memory{0};         ///< Per device; 0: what devices have.
-  std::set<std::string> fixed;  ///< Searched keys that keep their value.
-  int jobs = 1;                 ///< Threads, at least 1.
-  int top = 10;                 ///< Plans wanted, at least 1.
-  std::string backend;          ///< Plays the best few; empty: nothing is played.
-  int most_played = -1;         ///< -1: 32,768 over the devices, but 4 to 512.
+  Bytes most_memory{0};                                 ///< Per device; 0: what devices have.
+  std::set<std::string> fixed;                          ///< Searched keys that keep their value.
+  std::function<bool(const StrategySettings&)> admits;  ///< As Space has it: what the software can do.
+  int jobs = 1;                                         ///< Threads, at least 1.
+  int top = 10;                                         ///< Plans wanted, at least 1.
+  std::string backend;                                  ///< Plays the best few; empty: nothing is played.
+  int most_played = -1;                                 ///< -1: 32,768 over the devices, but 4 to 512.
   /// Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   int front_evaluations = 64;
   SearchShard shard;

@@ -60,8 +60,13 @@ std::vector<DeclaredSettings> declared_choices(const DeclaredSettings& own, cons
 
 }  // namespace
 
-Space::Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed)
-    : workload_(workload), own_(std::move(own)), fixed_(std::move(fixed)), schedule_names_(schedules().names()) {
+Space::Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed,
+             std::function<bool(const StrategySettings&)> admits)
+    : workload_(workload),
+      own_(std::move(own)),
+      fixed_(std::move(fixed)),
+      admits_(std::move(admits)),
+      schedule_names_(schedules().names()) {
   own_.layers_per_stage.clear();
   own_.batch_per_replica.clear();
   if (!fixed_.contains("data_parallel")) own_.data_parallel = DataParallelism::replicas;
@@ -193,11 +198,14 @@ std::vector<bool> Space::sequence_parallel(const Mesh& mesh) const {
 }
 
 bool Space::legal(const Plan& plan) {
-  if (auto why = refused(workload_, settings(plan))) {
+  const StrategySettings wanted = settings(plan);
+  if (auto why = refused(workload_, wanted)) {
     refusal_ = std::move(*why);
     return false;
   }
-  return true;
+  if (!admits_ || admits_(wanted)) return true;
+  refusal_ = "the framework cannot do it (rehearse explain framework:NAME)";
+  return false;
 }
 
 /// Settings that are refused whatever the rest are dropped with all that would follow: strategies look at the mesh and

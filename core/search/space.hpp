@@ -40,8 +40,9 @@ class Space {
 
   /// Lists all legal plans on `devices` devices. `own` gives what is not searched; of its searched keys those in
   /// `fixed` ("tp", "zero_stage") are kept too. Throws Error (usage) where none is left, with the last refusal.
-  /// `workload` must outlive it.
-  Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed);
+  /// `workload` must outlive it. Plans that `admits` refuses are not legal; empty admits all.
+  Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed,
+        std::function<bool(const StrategySettings&)> admits = {});
 
   /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x
   /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x declared keys x orders of
@@ -104,6 +105,7 @@ class Space {
   const Workload& workload_;
   StrategySettings own_;
   std::set<std::string> fixed_;
+  std::function<bool(const StrategySettings&)> admits_;
   std::vector<std::string> schedule_names_;
   std::vector<DeclaredSettings> declared_;  ///< Combinations of the searched keys that other files declare.
   std::vector<Mesh> meshes_;

@@ -12,7 +12,7 @@ struct StrategyAlias {
   std::string name;       ///< As its users write it: "DistributedDataParallel", "--use-distributed-optimizer".
   std::string framework;  ///< "PyTorch"
   std::string strategy;   ///< Registered strategy.
-  std::string settings;   ///< Keys of a scenario: "strategy.dp=N, strategy.first_bucket=1MiB".
+  std::string settings;   ///< Keys of a scenario: "strategy.dp=N, framework.first_bucket=1MiB".
 };
 
 /// The same in the file of its strategy.

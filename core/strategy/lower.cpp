@@ -20,6 +20,7 @@
 #include "core/strategy/roles/adversarial_step.hpp"
 #include "core/strategy/roles/central_roles.hpp"
 #include "core/strategy/roles/frame_setup.hpp"
+#include "core/strategy/roles/gradient_placeholders.hpp"
 #include "core/strategy/roles/roles.hpp"
 #include "core/strategy/roles/skips.hpp"
 #include "core/strategy/shares.hpp"
@@ -68,6 +69,7 @@ class Lowering {
     make_bodies(step);
     vary_recompute(step);
     make_roles(step);
+    add_gradient_placeholders(program_, workload_.kernels, workload_.training, settings_);
     count_work();
     return std::move(program_);
   }
@@ -93,7 +95,6 @@ class Lowering {
     options_.sums_gradients = settings_.data_parallel == DataParallelism::parameter_server && settings_.dp > 1;
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.overlap_tp_backward = settings_.overlap.tp_backward;
-    options_.framework_loss = settings_.fsdp.enabled;
     options_.experts = plan_experts(frame_, workload_, settings_);
     block_at_ = net.order();
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
@@ -212,7 +213,7 @@ class Lowering {
     if (out.empty())
       throw Error(ErrorKind::usage,
                   fmt::format("{} has no trained product whose result a loss reads as it is", workload_.network.name),
-                  "strategy.deferred_head_gradients", "set strategy.deferred_head_gradients to 0");
+                  "framework.deferred_head_gradients", "set framework.deferred_head_gradients to 0");
     return out;
   }
 

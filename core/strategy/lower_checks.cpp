@@ -41,7 +41,7 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
         ErrorKind::usage,
         fmt::format("attention in fp8 over cp({}) ranks travels by ring or ulysses, as Megatron-LM has it", s.cp),
         "training.fp8.attention",
-        "set strategy.context to ring or ulysses and kernels.samples_first to false, or training.fp8.attention to "
+        "set strategy.context to ring or ulysses and framework.samples_first to false, or training.fp8.attention to "
         "false");
   }
   if (w.training.fp8.attention && w.kernels.attention != AttentionKernel::flash)
@@ -104,7 +104,7 @@ void check_launch_blocking(const Workload& w, const StrategySettings& s) {
   const auto off = [&](bool on, const char* key) {
     if (on)
       refuse(fmt::format("strategy.overlap.{}", key), fmt::format("overlap.{}", key),
-             fmt::format("set strategy.overlap.{} to false, or kernels.launch_blocking to false", key));
+             fmt::format("set strategy.overlap.{} to false, or framework.launch_blocking to false", key));
   };
   const bool replicas = s.dp * s.cp > 1;
   off(s.overlap.tp && s.tp > 1, "tp");
@@ -113,16 +113,18 @@ void check_launch_blocking(const Workload& w, const StrategySettings& s) {
   off(s.overlap.grad_reduce && replicas, "grad_reduce");
   off(s.overlap.param_gather && s.zero_stage == 1 && replicas, "param_gather");
   if (s.fsdp.enabled || s.zero_stage > 1)
-    refuse("kernels.launch_blocking", "what gathers parameters or reduces gradients ahead",
-           "set strategy.fsdp.enabled to false and strategy.zero_stage to 0 or 1, or kernels.launch_blocking to false");
+    refuse(
+        "framework.launch_blocking", "what gathers parameters or reduces gradients ahead",
+        "set strategy.fsdp.enabled to false and strategy.zero_stage to 0 or 1, or framework.launch_blocking to false");
   if (s.cp > 1)
-    refuse("kernels.launch_blocking", "context parallelism",
-           "set strategy.cp to 1, or kernels.launch_blocking to false");
+    refuse("framework.launch_blocking", "context parallelism",
+           "set strategy.cp to 1, or framework.launch_blocking to false");
   if (s.offload != Offload::none)
-    refuse("kernels.launch_blocking", "offload", "set strategy.offload to none, or kernels.launch_blocking to false");
+    refuse("framework.launch_blocking", "offload",
+           "set strategy.offload to none, or framework.launch_blocking to false");
   if (s.schedule == "dualpipe" || s.schedule == "paired_1f1b")
-    refuse("kernels.launch_blocking", fmt::format("schedule {}", s.schedule),
-           "set strategy.schedule to 1f1b, or kernels.launch_blocking to false");
+    refuse("framework.launch_blocking", fmt::format("schedule {}", s.schedule),
+           "set strategy.schedule to 1f1b, or framework.launch_blocking to false");
 }
 
 /// A recurrence goes from token to token: what a rank begins with is what the rank before ends with.

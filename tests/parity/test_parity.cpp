@@ -313,14 +313,16 @@ TEST_CASE("kernels that fuse differently compute the same", "[parity]") {
   for (const Net net : {Net::gpt, Net::llama})
     for (const AttentionKernel attention : {AttentionKernel::unfused, AttentionKernel::flash})
       for (const bool fused_norm : {true, false})
-        for (const bool fused_loss : {true, false})
+        for (const std::string loss : {"one kernel", "megatron", "pytorch"})
           for (const Precision precision : {Precision::fp32, Precision::bf16_mixed, Precision::fp16_mixed}) {
             Job job = small_job(net);
             job.workload.kernels.attention = attention;
             job.workload.kernels.fused_norm = fused_norm;
-            job.workload.kernels.fused_cross_entropy = fused_loss;
+            job.workload.kernels.fused_cross_entropy = loss == "one kernel";
+            if (loss == "pytorch") job.workload.kernels.declared.set("framework.loss", loss);
+            job.workload.kernels.declared.set("framework.gradient_placeholders", loss != "one kernel");
             job.workload.training.precision = precision;
-            INFO("attention " << static_cast<int>(attention) << " norm " << fused_norm << " loss " << fused_loss
+            INFO("attention " << static_cast<int>(attention) << " norm " << fused_norm << " loss " << loss
                               << " precision " << static_cast<int>(precision));
             for (const int tp : {1, 2}) {
               job.strategy.tp = tp;

@@ -131,10 +131,10 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   QuickEstimate out{e.step_time, e.breakdown, e.slowest_role, {}, {}, {}, false};
   double fullest = -1;
   for (RoleMemory& memory : rule.peaks(program)) {
-    Bytes capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).memory;
+    Bytes capacity = cluster.gpu(nth(program.device_of_rank, memory.rank)).usable_memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
       if (program.role_of_rank[r] == memory.role)
-        capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).memory);
+        capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).usable_memory);
     const Bytes needed = rule.needed(memory);
     if (needed / capacity <= fullest) continue;
     fullest = needed / capacity;

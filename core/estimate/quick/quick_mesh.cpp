@@ -135,8 +135,9 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     stage.rank = rank;
   }
   nth(stage.held, MemoryCategory::workspace) += rule.workspace.value();
-  nth(stage.held, MemoryCategory::framework) += rule.framework.value();
-  stage.capacity = cluster.gpu(nth(program_.device_of_rank, stage.rank)).memory;
+  stage.cached = cached_blocks(program_, role, stage.rank);
+  nth(stage.held, MemoryCategory::framework) += rule.outside(program_, stage.rank).value();
+  stage.capacity = cluster.gpu(nth(program_.device_of_rank, stage.rank)).usable_memory;
   ExprContext at = program_.mesh.context(stage.rank);
   at.tables = &program_.tables;
   std::set<std::pair<int, int>> seen;

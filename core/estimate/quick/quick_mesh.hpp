@@ -37,6 +37,7 @@ struct MeshStage {
   Amounts held{};        ///< Persistent storage of the fullest rank, workspace and framework.
   double tail_peak = 0;  ///< Most that the tail holds beside it.
   Amounts at_tail_peak{};
+  Bytes cached{0};  ///< What the allocator keeps besides.
   Bytes capacity;
 };
 

@@ -280,6 +280,7 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
   }
   out.memory.role = stage.role;
   out.memory.rank = stage.rank;
+  out.memory.cached = stage.cached;
   out.memory.peak = Bytes{0};
   for (std::size_t i = 0; i < total.size(); ++i) {
     out.memory.by_category[i] = Bytes{total[i]};

@@ -82,7 +82,7 @@ Cluster profile_cluster(const DeviceProfile& profile, int ranks, const NetworkSp
   gpu->name = ranks == 1 ? profile.name : fmt::format("{}, one of {} ranks", profile.name, ranks);
   gpu->generation = profile.kind;
   gpu->device = profile.kind == "cpu" ? GpuSpec::Device::cpu : GpuSpec::Device::gpu;
-  gpu->memory = profile.memory * (1.0 / ranks);
+  gpu->memory = gpu->usable_memory = profile.memory * (1.0 / ranks);
   gpu->memory_bandwidth = copy_rate(profile, ranks);
   for (const DType t : {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16})
     gpu->peak_dense[t] = profile.best_rate();

@@ -92,7 +92,7 @@ Bytes least_memory(const StrategySettings& s, const StageState& stage, const Who
   if (shards.gradients_stay && beside.gradients > 0)
     most = max(most, divided + whole + stage.gradients + stage.activations * beside.gradients);
   const MemoryRule rule;
-  return most * (kMemoryMargin * rule.allocator_factor) + rule.framework;
+  return most * (kMemoryMargin * rule.reserved_over_allocated) + rule.context;
 }
 
 }  // namespace rehearse

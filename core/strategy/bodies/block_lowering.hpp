@@ -77,9 +77,6 @@ struct BlockOptions {
   Shown shown = Shown::real;
   bool weight_grads = true;  ///< Backward adds to the gradients of the block's parameters ...
   bool input_grad = true;    ///< ... and makes that of the block's input.
-  /// An unfused loss is PyTorch's own, which fully sharded training comes with, not Megatron-LM's, which works in
-  /// place.
-  bool framework_loss = false;
 };
 
 /// One body under construction, with the block's values and gradients so far.

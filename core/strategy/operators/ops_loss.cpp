@@ -5,11 +5,20 @@
 // (torch.distributed.tensor.parallel.loss_parallel).
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
 
 namespace {
+
+const SettingKey<std::string> kLoss =
+    declare_key("framework.loss", std::string("megatron"), "Whose code takes the loss where it is not one kernel.",
+                {.choices = {"megatron", "pytorch"},
+                 .detail = "megatron works in place on an fp32 copy of the logits. pytorch: backward holds the "
+                           "logarithms of probabilities, the labels' gradient and its result at once, and the "
+                           "allocator keeps the block of the half-precision logits. Without effect where "
+                           "kernels.fused_cross_entropy is true."});
 
 ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
 
@@ -134,7 +143,7 @@ void backward_loss(BlockBody& b, const OpSpec& op) {
     body.compute(name_in(op, "logits_grad"), t, operands, Phase::input_grad);
   } else {
     int work = b.extra(name_in(op, "logits_fp32"));
-    if (b.options().framework_loss) {
+    if (kLoss(b.options().kernels) == "pytorch") {
       work = framework_gradient(b, op, t, labels, work);
     } else {
       t.variant = "in_place";

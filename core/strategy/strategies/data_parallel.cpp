@@ -39,7 +39,7 @@ class DataParallel final : public Strategy {
 
 [[maybe_unused]] const bool named_data_parallel = name_strategy(
     "data_parallel",
-    {{"DistributedDataParallel", "PyTorch", "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
+    {{"DistributedDataParallel", "PyTorch", "strategy.dp=N, strategy.bucket=25MiB, framework.first_bucket=1MiB"},
      {"no_sync", "PyTorch", "strategy.grad_sync=last"},
      {"MirroredStrategy", "TensorFlow, Keras", "strategy.dp=N on one machine"},
      {"MultiWorkerMirroredStrategy", "TensorFlow, Keras", "strategy.dp=N on several machines"},

@@ -54,8 +54,8 @@ class PipelineParallel final : public Strategy {
  private:
   static void check_deferred(const StrategySettings& s, const Schedule& schedule) {
     const auto refuse = [](const std::string& why) {
-      throw Error(ErrorKind::usage, "deferred_head_gradients " + why, "strategy.deferred_head_gradients",
-                  "set strategy.deferred_head_gradients to 0");
+      throw Error(ErrorKind::usage, "deferred_head_gradients " + why, "framework.deferred_head_gradients",
+                  "set framework.deferred_head_gradients to 0");
     };
     if (s.pp == 1) refuse("has no drain to hide in without pipeline stages");
     if (schedule.splits_backward() || schedule.pairs() || schedule.copies() > 1)
