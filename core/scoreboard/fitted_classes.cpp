@@ -6,7 +6,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/price/calibration/calibration.hpp"
-#include "core/scoreboard/rows/software.hpp"
+#include "core/scoreboard/rows/row_defaults.hpp"
 
 namespace rehearse {
 

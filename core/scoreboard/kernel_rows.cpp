@@ -15,8 +15,8 @@
 #include "core/collective/collective.hpp"
 #include "core/price/kernel_tables.hpp"
 #include "core/price/kernels/kernel.hpp"
+#include "core/scoreboard/rows/row_defaults.hpp"
 #include "core/scoreboard/rows/row_machine.hpp"
-#include "core/scoreboard/rows/software.hpp"
 
 namespace rehearse {
 

@@ -13,7 +13,7 @@
 #include "core/model/library.hpp"
 #include "core/play/backend.hpp"
 #include "core/play/metrics.hpp"
-#include "core/price/memory_rule.hpp"
+#include "core/price/stage_memory.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -59,38 +59,6 @@ struct Site {
     return out;
   }
 };
-
-/// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is
-/// larger and takes a block of its own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics,
-/// memory management).
-Bytes idle_logits(const Program& program, const Workload& workload, const StrategySettings& strategy) {
-  if (workload.kernels.fused_cross_entropy || !strategy.fsdp.enabled) return {};
-  Bytes most;
-  for (const Tensor& t : program.tensors)
-    if (t.role == TensorRole::logits_gradient)
-      most = max(most, Bytes{program.local_bytes(t, program.mesh.context(0)) / 2});
-  return most;
-}
-
-/// Transformer Engine adds weight gradients to Megatron's fp32 buffer and hands autograd a placeholder in half
-/// precision, one for each shape of weight, which it never gives back (transformer_engine/pytorch/module/base.py,
-/// get_dummy_wgrad).
-Bytes gradient_placeholders(const Program& program, const Workload& workload, const StrategySettings& strategy) {
-  if (!workload.kernels.fused_norm || !workload.kernels.fused_gradient_accumulation || strategy.fsdp.enabled ||
-      workload.training.gradient_dtype != GradientDtype::fp32)
-    return {};
-  const ExprContext at = program.mesh.context(0);
-  std::set<std::vector<std::int64_t>> shapes;
-  Bytes sum;
-  for (const Tensor& t : program.tensors) {
-    if (t.category != MemoryCategory::weights || !t.per_layer || t.shape.size() != 2 || t.alias_of >= 0 ||
-        size_of(t.dtype) != 2)
-      continue;
-    if (shapes.insert({program.exprs.evaluate(t.shape[0], at), program.exprs.evaluate(t.shape[1], at)}).second)
-      sum += Bytes{program.local_bytes(t, at)};
-  }
-  return sum;
-}
 
 /// The first `per_domain` GPUs of every machine.
 std::vector<DeviceId> devices_of(const RowJob& job, const Cluster& cluster) {
@@ -154,12 +122,14 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
   const Site& at = impl_->site(job);
-  const Workload workload = on_machines(
-      {with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora),
-       s.training,
-       s.kernels,
-       {}},
-      at.cluster);
+  const Workload workload =
+      on_machines({with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json, {},
+                                                    {0, 0, s.framework.merged_projections}),
+                                 s.training.lora),
+                   s.training,
+                   s.kernels,
+                   {}},
+                  at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
     const Estimate e = impl_->estimated(workload, job, at);
@@ -176,11 +146,11 @@ Prediction RowPredictor::predict(const RowJob& job) {
   if (impl_->backend != "estimate") impl_->play(program, at, steps_in_period(s.strategy, s.input), out);
   out.bound_by = bound_by(out.breakdown);
   if (!memory) return out;
-  const MemoryRule rule;
-  for (const RoleMemory& m : rule.peaks(program))
-    out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
-  out.peak_allocated += gradient_placeholders(program, workload, s.strategy);
-  out.peak_reserved = out.peak_allocated * kReservedOverAllocated + idle_logits(program, workload, s.strategy);
+  const MemoryReport report = memory_report(program, at.cluster, MemoryRule(at.cluster));
+  for (const StageMemory& stage : report.stages) {
+    out.peak_allocated = std::max(out.peak_allocated, stage.allocated);
+    out.peak_reserved = std::max(out.peak_reserved, stage.reserved);
+  }
   return out;
 }
 

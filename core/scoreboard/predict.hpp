@@ -21,14 +21,9 @@ struct Prediction {
   Seconds step_time;
   Breakdown breakdown;  ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
-  /// What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
-  Bytes peak_allocated;
-  /// What a caching allocator then holds: allocated * kReservedOverAllocated, and the freed logits of an unfused loss.
-  Bytes peak_reserved;
+  /// Of the fullest GPU, as MemoryRule says; only where the row has a measured one.
+  Bytes peak_allocated, peak_reserved;
 };
-
-/// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/price/memory_rule.hpp).
-inline constexpr double kReservedOverAllocated = 1.055;
 
 class RowPredictor {
  public:

@@ -49,8 +49,8 @@ void predict(ScoredRow& row, RowPredictor& predictor) {
 class Workers {
  public:
   Workers(const std::vector<Measurement>& in, std::vector<ScoredRow>& out, const PredictorPaths& paths,
-          const SoftwareTable& table, const ScoreOptions& options)
-      : in_(in), out_(out), paths_(paths), table_(table), options_(options) {}
+          const RowDefaults& defaults, const Frameworks& frameworks, const ScoreOptions& options)
+      : in_(in), out_(out), paths_(paths), defaults_(defaults), frameworks_(frameworks), options_(options) {}
 
   void run(int workers) {
     std::vector<std::jthread> threads;
@@ -65,7 +65,7 @@ class Workers {
     try {
       RowPredictor predictor(paths_, options_.backend, options_.without);
       for (std::size_t i = next_++; i < in_.size(); i = next_++) {
-        out_[i].row = map_row(in_[i], table_, predictor.catalogue(), predictor.known_models());
+        out_[i].row = map_row(in_[i], {defaults_, frameworks_, predictor.catalogue(), predictor.known_models()});
         predict(out_[i], predictor);
         report();
       }
@@ -85,7 +85,8 @@ class Workers {
   const std::vector<Measurement>& in_;
   std::vector<ScoredRow>& out_;
   const PredictorPaths& paths_;
-  const SoftwareTable& table_;
+  const RowDefaults& defaults_;
+  const Frameworks& frameworks_;
   const ScoreOptions& options_;
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;
@@ -93,17 +94,15 @@ class Workers {
   std::exception_ptr failure_;
 };
 
-/// The citation's first words: a table has no room for the rest.
-std::string short_source(const MappedRow& row) {
-  if (row.source == kCsvSource) return "single-node CSV";
-  if (row.source == kCsvNodesSource) return "multi-node CSV";
-  const std::string text = row.source.substr(0, row.source.find_first_of(",;("));
-  return text.size() <= 48 ? text : text.substr(0, 48);
-}
-
 struct Errors {
   std::vector<double> time, memory;
 };
+
+/// What groups are made by.
+const std::vector<std::string>& groupings() {
+  static const std::vector<std::string> out{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
+  return out;
+}
 
 void add(Errors& to, const ScoredRow& row) {
   to.time.push_back(row.error);
@@ -140,11 +139,24 @@ Releases releases_of(const Scoreboard& board) {
   return out;
 }
 
+/// Of the row's group by each of groupings(); empty where it has none.
+std::vector<std::string> names_of(const ScoredRow& row, const Releases& releases) {
+  const RowJob& job = *row.row.job;
+  const bool newest =
+      releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release);
+  return {short_source(row.row),
+          job.gpu,
+          job.generation,
+          job.strategy,
+          job.model_kind,
+          job.release,
+          newest ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
+}
+
 void summarise(Scoreboard& board) {
   const Releases releases = releases_of(board);
   Errors all;
   std::map<std::pair<int, std::string>, Errors> groups;
-  const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
   for (const ScoredRow& row : board.rows) {
     if (!row.predicted)
       ++board.skipped[row.row.skipped];
@@ -152,25 +164,15 @@ void summarise(Scoreboard& board) {
       ++board.listed;
     if (!row.counts()) continue;
     add(all, row);
-    const RowJob& job = *row.row.job;
-    const std::vector<std::string> names{
-        short_source(row.row),
-        job.gpu,
-        job.generation,
-        job.strategy,
-        job.model_kind,
-        job.release,
-        releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release)
-            ? fmt::format("{}, {}", short_source(row.row), job.model_kind)
-            : std::string()};
-    for (std::size_t k = 0; k < kinds.size(); ++k)
+    const std::vector<std::string> names = names_of(row, releases);
+    for (std::size_t k = 0; k < names.size(); ++k)
       if (!names[k].empty()) add(groups[{static_cast<int>(k), names[k]}], row);
   }
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);
   for (auto& [key, errors] : groups)
-    board.groups.push_back(
-        {nth(kinds, key.first), key.second, statistics(std::move(errors.time)), statistics(std::move(errors.memory))});
+    board.groups.push_back({nth(groupings(), key.first), key.second, statistics(std::move(errors.time)),
+                            statistics(std::move(errors.memory)), 0});
 }
 
 }  // namespace
@@ -180,14 +182,48 @@ int Scoreboard::predicted() const {
 }
 
 Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options) {
-  const SoftwareTable table = SoftwareTable::load(paths.topologies / "software");
+  const RowDefaults defaults = RowDefaults::load(paths.topologies / "row_defaults.json");
+  const Frameworks frameworks = Frameworks::load(paths.topologies / "frameworks");
   Scoreboard out;
   out.rows.resize(rows.size());
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.backend != "estimate" ? 1 : options.workers > 0 ? options.workers : cores;
-  Workers(rows, out.rows, paths, table, options).run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));
+  Workers(rows, out.rows, paths, defaults, frameworks, options)
+      .run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));
   summarise(out);
   return out;
+}
+
+void give_ranges(Scoreboard& board, const PredictionRanges& ranges) {
+  const Releases releases = releases_of(board);
+  std::map<std::pair<std::string, std::string>, int> inside;
+  int all = 0;
+  for (ScoredRow& row : board.rows) {
+    if (!row.predicted) continue;
+    const RowJob& job = *row.row.job;
+    row.range = ranges.range({job.model_kind, job.generation, job.framework});
+    if (!row.counts() || !row.inside()) continue;
+    ++all;
+    const std::vector<std::string> names = names_of(row, releases);
+    for (std::size_t k = 0; k < names.size(); ++k) ++inside[{groupings()[k], names[k]}];
+  }
+  if (board.time.rows > 0) board.inside = static_cast<double>(all) / board.time.rows;
+  int sources = 0;
+  double sum = 0;
+  for (ScoreGroup& g : board.groups) {
+    g.inside = static_cast<double>(inside[{g.by, g.name}]) / g.time.rows;
+    if (g.by != "source") continue;
+    sum += g.inside;
+    ++sources;
+  }
+  if (sources > 0) board.inside_of_sources = sum / sources;
+}
+
+std::string short_source(const MappedRow& row) {
+  if (row.source == kCsvSource) return "single-node CSV";
+  if (row.source == kCsvNodesSource) return "multi-node CSV";
+  const std::string text = row.source.substr(0, row.source.find_first_of(",;("));
+  return text.size() <= 48 ? text : text.substr(0, 48);
 }
 
 }  // namespace rehearse

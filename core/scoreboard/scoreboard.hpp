@@ -8,6 +8,7 @@
 
 #include "core/scoreboard/errors.hpp"
 #include "core/scoreboard/predict.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse {
 
@@ -18,6 +19,12 @@ struct ScoredRow {
   Prediction prediction;
   double error = 0;                    ///< Predicted over measured step time, less one.
   std::optional<double> memory_error;  ///< The same of peak memory, where it was measured.
+  PredictionRange range;               ///< Of the step time, where give_ranges() was called.
+  /// Whether what was measured lies in the range.
+  [[nodiscard]] bool inside() const {
+    const double factor = 1 / (1 + error);
+    return range.p10 <= factor && factor <= range.p90;
+  }
   /// Whether it counts in error figures: predicted, and every field that matters is stated or has a default.
   [[nodiscard]] bool counts() const { return predicted && row.guessed.empty(); }
 };
@@ -30,6 +37,7 @@ struct ScoreGroup {
   std::string name;
   ErrorStatistics time;
   ErrorStatistics memory;
+  double inside = 0;  ///< Share of the step times that lie in their range, where give_ranges() was called.
 };
 
 struct Scoreboard {
@@ -38,6 +46,8 @@ struct Scoreboard {
   std::vector<ScoreGroup> groups;
   std::map<std::string, int> skipped;  ///< By reason.
   int listed = 0;                      ///< Predicted, but counted in no error figure.
+  /// Share of the step times that lie in their range: of all rows, and of sources that weigh the same each.
+  double inside = 0, inside_of_sources = 0;
   [[nodiscard]] int predicted() const;
 };
 
@@ -53,5 +63,11 @@ struct ScoreOptions {
 /// their reason to be skipped. The result does not depend on the number of workers.
 [[nodiscard]] Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& paths,
                                const ScoreOptions& options = {});
+
+/// Gives every predicted row its likely range, and counts the rows inside.
+void give_ranges(Scoreboard& board, const PredictionRanges& ranges);
+
+/// The citation's first words: what groups by source are called.
+[[nodiscard]] std::string short_source(const MappedRow& row);
 
 }  // namespace rehearse

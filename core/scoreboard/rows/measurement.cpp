@@ -114,13 +114,23 @@ const json& entries_of(const json& document, const std::string& name) {
               "wanted {\"entries\": [{\"id\", \"source\", \"config\", \"measured\", ...}]}");
 }
 
+std::shared_ptr<const RowDefaults> defaults_of(const json& document, const std::string& name) {
+  if (!document.is_object() || !document.contains("file_meta")) return nullptr;
+  const json& meta = document.at("file_meta");
+  if (!meta.is_object() || !meta.contains("defaults")) return nullptr;
+  return std::make_shared<const RowDefaults>(
+      RowDefaults::parse(meta.at("defaults").dump(), name + ": /file_meta/defaults"));
+}
+
 std::vector<Measurement> parse_json_measurements(std::string_view text, const std::string& name) {
   const json document = parse_json(text, name);
   const std::string stem = std::filesystem::path(name).stem().string();
   std::vector<Measurement> out;
   std::set<std::string> seen;
+  const auto defaults = defaults_of(document, name);
   for (const json& entry : entries_of(document, name)) {
     Measurement row = row_of(entry);
+    row.defaults = defaults;
     row.file = stem;
     row.number = static_cast<int>(out.size()) + 1;
     if (row.id.empty()) row.id = fmt::format("{}:{}", stem, row.number);

@@ -7,16 +7,15 @@
 // predicted.
 
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
+
+#include "core/scoreboard/rows/row_defaults.hpp"
 
 namespace rehearse {
 
-/// A value of a row: absent (null), a truth value, a number, or a text. Lists and objects are their compact JSON text.
-using FieldValue = std::variant<std::monostate, bool, double, std::string>;
 using Fields = std::map<std::string, FieldValue, std::less<>>;
 
 struct Measurement {
@@ -29,18 +28,20 @@ struct Measurement {
   std::string notes;
   bool from_memory = false;
   std::string malformed;  ///< What is wrong with the row; empty where nothing is.
+  /// What its file says of all its rows, `file_meta.defaults`; null where it says nothing.
+  std::shared_ptr<const RowDefaults> defaults;
 };
 
 /// All rows of the file at `path`, in order. Throws Error (usage): unreadable or too large, neither form, JSON that
-/// does not parse, no rows where entries should be, a CSV header without any known column. Rows whose members have the
-/// wrong type, that lack `config` or `measured`, or repeat an id, are returned with `malformed` set. Unknown members
-/// and columns are kept as fields.
+/// does not parse, no rows where entries should be, defaults that nobody can read, a CSV header without any known
+/// column. Rows whose members have the wrong type, that lack `config` or `measured`, or repeat an id, are returned with
+/// `malformed` set. Unknown members and columns are kept as fields.
 [[nodiscard]] std::vector<Measurement> read_measurements(const std::string& path);
 /// The same from text. `name` is the path, for messages and ids; a name that ends in ".csv" is read as CSV.
 [[nodiscard]] std::vector<Measurement> parse_measurements(std::string_view text, const std::string& name);
 
 /// What `source` of a CSV row is: its columns are those of one profile's two files, whose software is stated once for
-/// each (topologies/software). Rows of at most kCsvNodeGpus GPUs are of the first.
+/// each (topologies/row_defaults.json). Rows of at most kCsvNodeGpus GPUs are of the first.
 inline constexpr const char* kCsvSource =
     "single-node CSV (columns of VIA-Research/vTrain's Megatron-DeepSpeed profile)";
 inline constexpr const char* kCsvNodesSource =

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "core/base/characters.hpp"
-#include "core/scoreboard/rows/software.hpp"
+#include "core/scoreboard/rows/row_defaults.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// "3,200" is one number, and the multiplication sign is an x.
+/// "3,200" is one number, and signs of multiplication are an x.
 std::string plain(std::string text) {
   for (std::size_t i = 1; i + 3 < text.size(); ++i)
     if (text[i] == ',' && is_digit(text[i - 1]) && is_digit(text[i + 1]) && is_digit(text[i + 2]) &&
@@ -22,6 +22,7 @@ std::string plain(std::string text) {
       text.erase(i, 1);
   for (std::size_t at = text.find("\u00d7"); at != std::string::npos; at = text.find("\u00d7"))
     text.replace(at, 2, "x");
+  std::replace(text.begin(), text.end(), '*', 'x');
   return text;
 }
 

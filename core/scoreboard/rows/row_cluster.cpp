@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/characters.hpp"
 #include "core/scoreboard/rows/row_machine.hpp"
 #include "core/scoreboard/rows/row_scenario.hpp"
 
@@ -15,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kMostGpus = 1'000'000;
 
-/// A machine for the words of `gpu_type`; all of `words` must occur. The first row that fits counts, so special
-/// machines stand before common ones.
+/// A machine for the words of `gpu_type`; all of `words` must occur as names_gpu() has it. The first row that fits
+/// counts, so special machines stand before common ones.
 struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
@@ -110,6 +111,22 @@ NamedMachine machine_of(RowFields& f, const std::string& gpu_type, const std::st
   return {own.c_str(), usual != nullptr ? usual->network : "ib_ndr", true};
 }
 
+/// Whether `word` stands in `text` as a whole name: "a100" in "8xA100-SXM4-80GB", "A100SXM" and "A100 80G", and neither
+/// in "RTX A1000" nor in "GA100". Both in small letters.
+bool names_gpu(const std::string& text, std::string_view word) {
+  static constexpr auto kSuffixes = std::to_array<std::string_view>({"sxm", "pcie", "nvl", "gb", "gib", "g", "w"});
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const bool counted = at >= 2 && text[at - 1] == 'x' && is_digit(text[at - 2]);
+    if (at > 0 && (is_letter(text[at - 1]) || is_digit(text[at - 1])) && !counted) continue;
+    const std::string rest = text.substr(at + word.size());
+    if (rest.empty() || !(is_letter(rest[0]) || is_digit(rest[0]))) return true;
+    std::size_t letters = 0;
+    while (letters < rest.size() && is_letter(rest[letters])) ++letters;
+    if (std::find(kSuffixes.begin(), kSuffixes.end(), rest.substr(0, letters)) != kSuffixes.end()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const NamedMachine* machine_named(const std::string& gpu_type, std::int64_t gpus_per_node) {
@@ -120,12 +137,12 @@ const NamedMachine* machine_named(const std::string& gpu_type, std::int64_t gpus
       gh200_alone{"gh200_1gpu", "ib_ndr"}, gh200_board{"gh200_4gpu", "ib_ndr"};
   if (has_word(name, "l4")) return &l4;
   if (has_word(name, "a30")) return &a30;
-  if (holds(name, "gh200")) return gpus_per_node > 1 ? &gh200_board : &gh200_alone;
+  if (names_gpu(name, "gh200")) return gpus_per_node > 1 ? &gh200_board : &gh200_alone;
   if (holds(name, "h100nvl") || (holds(name, "h100") && has_word(name, "nvl"))) return &h100_nvl;
   if (holds(name, "h200nvl") || (holds(name, "h200") && has_word(name, "nvl"))) return &h200_nvl;
   const auto fits = [&](const Machine& m) {
     return std::all_of(m.words.begin(), m.words.end(),
-                       [&](const char* w) { return w == nullptr || holds(gpu_type, w); });
+                       [&](const char* w) { return w == nullptr || names_gpu(name, w); });
   };
   const auto at = std::find_if(kMachines.begin(), kMachines.end(), fits);
   return at == kMachines.end() ? nullptr : &at->named;
@@ -164,6 +181,8 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
     job.gpus_per_domain = static_cast<int>(*used);
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
   job.scenario.cluster.parts = {{named.machine, nodes}};
+  if (const int used = std::min(job.gpus, job.gpus_per_domain); used < machine->gpus)
+    job.scenario.cluster.gpus_per_node = used;
   if (nodes == 1)
     job.scenario.cluster.network = "single_switch";
   else

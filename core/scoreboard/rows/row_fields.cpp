@@ -1,5 +1,6 @@
 #include "core/scoreboard/rows/row_fields.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -18,7 +19,39 @@ FieldValue as_number(const FieldValue& v) {
   return failed == std::errc{} && end == s->data() + s->size() ? FieldValue{number} : v;
 }
 
+/// Whether one letter more, one less, another one, or two that changed places make the difference.
+bool one_slip_apart(const std::string& a, const std::string& b) {
+  if (a.size() > b.size()) return one_slip_apart(b, a);
+  if (b.size() - a.size() > 1 || a == b) return false;
+  const std::size_t at = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
+  if (a.size() < b.size()) return a.compare(at, std::string::npos, b, at + 1) == 0;
+  if (a.compare(at + 1, std::string::npos, b, at + 1) == 0) return true;
+  return at + 1 < a.size() && a[at] == b[at + 1] && a[at + 1] == b[at] &&
+         a.compare(at + 2, std::string::npos, b, at + 2) == 0;
+}
+
 }  // namespace
+
+RowFields::RowFields(const Measurement& row, const RowDefaults& any) : row_(row) {
+  for (const RowDefaults* table : {row.defaults.get(), &any})
+    if (table != nullptr)
+      for (const RowDefaults::Entry& entry : table->entries())
+        for (const auto& conditions : entry.when)
+          for (const RowDefaults::Condition& condition : conditions) conditions_.insert(condition.field);
+  std::map<std::string, RowDefault> own;
+  if (row.defaults != nullptr) own = row.defaults->defaults_for(row);
+  Measurement known = row;  // What goes for rows of any file may ask whether their software is known.
+  if (const auto at = own.find("profile"); at != own.end()) known.config.try_emplace("profile", at->second.value);
+  defaults_ = any.defaults_for(known);
+  for (auto& [field, value] : own) defaults_[field] = value;
+}
+
+std::vector<std::string> RowFields::keys() const {
+  std::vector<std::string> out;
+  for (const auto& [field, value] : defaults_)
+    if (field.find('.') != std::string::npos) out.push_back(field);
+  return out;
+}
 
 bool RowFields::evades(std::string_view text) {
   const std::string t = lowered(text);
@@ -32,7 +65,7 @@ void RowFields::note(const std::string& field, const std::string& value, const s
 
 void RowFields::guess(const std::string& field, const std::string& value, const std::string& why) {
   note(field, value, why, Evidence::estimate);
-  guessed_.push_back(field);
+  if (std::find(guessed_.begin(), guessed_.end(), field) == guessed_.end()) guessed_.push_back(field);
 }
 
 FieldValue RowFields::said(const std::string& field) const {
@@ -42,7 +75,25 @@ FieldValue RowFields::said(const std::string& field) const {
   return text != nullptr && evades(*text) ? FieldValue{} : at->second;
 }
 
+void RowFields::guess_misspelt() {
+  std::vector<std::string> missing;
+  for (const std::string& field : asked_)
+    if (!row_.config.contains(field)) missing.push_back(field);
+  for (const auto& [field, value] : row_.config) {
+    constexpr std::size_t kShort = 5;  // Names like "dp" and "ep" are all near.
+    if (asked_.contains(field) || conditions_.contains(field) || field.size() < kShort ||
+        std::holds_alternative<std::monostate>(value))
+      continue;
+    const std::string& said = field;
+    const auto meant = std::find_if(missing.begin(), missing.end(), [&said](const std::string& other) {
+      return other.size() >= kShort && one_slip_apart(said, other);
+    });
+    if (meant != missing.end()) guess(*meant, "as it is where nobody says", field + " is no field of rows");
+  }
+}
+
 FieldValue RowFields::find(const std::string& field) {
+  asked_.insert(field);
   const FieldValue here = said(field);
   if (!std::holds_alternative<std::monostate>(here)) {
     note(field, text_of(here), "row");
@@ -50,7 +101,7 @@ FieldValue RowFields::find(const std::string& field) {
   }
   const auto at = defaults_.find(field);
   if (at == defaults_.end() || std::holds_alternative<std::monostate>(at->second.value)) return {};
-  const SoftwareDefault& d = at->second;
+  const RowDefault& d = at->second;
   note(field, text_of(d.value), d.why.empty() ? d.source.text : fmt::format("{} ({})", d.source.text, d.why),
        d.source.evidence);
   return d.value;

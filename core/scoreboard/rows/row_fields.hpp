@@ -1,5 +1,5 @@
 #pragma once
-// The fields of one row as the mapping asks for them: from the row, else from the software defaults, with a trail of
+// The fields of one row as the mapping asks for them: from the row, else from the defaults, with a trail of
 // what was assumed.
 
 #include <optional>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/scoreboard/rows/software.hpp"
+#include "core/scoreboard/rows/measurement.hpp"
 
 namespace rehearse {
 
@@ -30,7 +30,8 @@ class RowSkipped : public std::runtime_error {
 
 class RowFields {
  public:
-  RowFields(const Measurement& row, const SoftwareTable& table) : row_(row), defaults_(table.defaults_for(row)) {}
+  /// What the row's file says goes before `any`, which is for rows of any file.
+  RowFields(const Measurement& row, const RowDefaults& any);
 
   [[nodiscard]] const Measurement& row() const { return row_; }
 
@@ -65,18 +66,28 @@ class RowFields {
   /// A field that matters and that nobody states: the row is predicted with `value`, and counts in no error figure.
   void guess(const std::string& field, const std::string& value, const std::string& why);
 
+  /// Fields of the row that nobody asked for and whose names nearly are those of fields that were asked for and are not
+  /// there: guess() for each.
+  void guess_misspelt();
+
+  /// Defaults that are keys of a scenario: "strategy.grad_sync".
+  [[nodiscard]] std::vector<std::string> keys() const;
+
   [[nodiscard]] const std::vector<Assumption>& trail() const { return trail_; }
   [[nodiscard]] const std::vector<std::string>& guessed() const { return guessed_; }
+  [[nodiscard]] const std::set<std::string>& asked() const { return asked_; }
 
  private:
   /// What the row says under this very name; absent where it evades.
   [[nodiscard]] FieldValue said(const std::string& field) const;
 
   const Measurement& row_;
-  std::map<std::string, SoftwareDefault> defaults_;
+  std::map<std::string, RowDefault> defaults_;
   std::vector<Assumption> trail_;
   std::vector<std::string> guessed_;
   std::set<std::string> told_;
+  std::set<std::string> asked_;
+  std::set<std::string> conditions_;  ///< Fields that defaults hang on.
 };
 
 }  // namespace rehearse

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/hardware/catalogue.hpp"
-#include "core/scoreboard/rows/software.hpp"
+#include "core/scoreboard/rows/row_defaults.hpp"
 
 namespace rehearse {
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/scoreboard/rows/row_scenario.hpp"
+#include "core/scoreboard/rows/stated_keys.hpp"
 
 namespace rehearse {
 
@@ -103,8 +104,7 @@ json llama(RowFields& f, std::int64_t sequence) {
          {"intermediate_size", f.needed("ffn", kMostWidth)},
          {"vocab_size", f.needed("vocab")},
          {"max_position_embeddings", sequence},
-         {"tie_word_embeddings", f.truth("tied_embeddings")},
-         {"merged_projections", f.truth("merged_projections")}};
+         {"tie_word_embeddings", f.truth("tied_embeddings")}};
   if (const auto d = f.whole("head_dim", kMostWidth)) c["head_dim"] = *d;
   return c;
 }
@@ -125,7 +125,6 @@ json nemotron(RowFields& f, std::int64_t sequence) {
   json c = llama(f, sequence);
   c["model_type"] = "nemotron";
   c["hidden_act"] = "relu2";
-  c.erase("merged_projections");
   return c;
 }
 
@@ -182,6 +181,8 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   else
     throw unknown_model(f);
   job.layers = f.needed("layers", kMostLayers);
+  if (family == "llama" || experts)
+    StatedKeys(f, job.scenario).truth("merged_projections", "framework.merged_projections");
   job.scenario.model.inline_json = config.dump();
 }
 

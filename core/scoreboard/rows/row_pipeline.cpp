@@ -10,6 +10,7 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/scoreboard/rows/row_scenario.hpp"
+#include "core/scoreboard/rows/stated_keys.hpp"
 
 namespace rehearse {
 
@@ -110,18 +111,27 @@ std::optional<int> stage_in(const std::string& words) {
   return std::nullopt;
 }
 
-/// 0 to 3, from the first of the fields that says so: numbers, or words ("ZeRO-3", "FSDP", "DDP"). What `parallelism`
-/// says may be about other axes.
-int zero_stage(RowFields& f) {
+/// 0 to 3, from the first of the fields that says so: numbers, or words ("ZeRO-3", "FSDP", "DDP"); absent where none
+/// does. What `parallelism` says may be about other axes.
+std::optional<int> zero_stage(RowFields& f) {
   for (const char* field : kShardingFields) {
     const std::string words = lowered(f.stated(field));
     if (words.empty()) continue;
-    if (const auto stage = stage_in(words)) return *stage;
+    if (const auto stage = stage_in(words)) return stage;
     if (std::string_view(field) != "parallelism")
       throw RowSkipped("malformed row", fmt::format("{}: {}", field, words.substr(0, 60)));
   }
   if (f.whole("dp_shard").value_or(1) > 1) return 3;
-  return stage_in(lowered(f.text("zero_stage"))).value_or(0);
+  return stage_in(lowered(f.text("zero_stage")));
+}
+
+/// Ranks of data parallelism that parameters are divided over.
+std::int64_t sharding_group(RowFields& f, const RowJob& job) {
+  const StrategySettings& s = job.scenario.strategy;
+  if (const auto stated = f.whole("dp_shard", s.dp)) return *stated;
+  const int node = hybrid(f) ? std::clamp(job.gpus_per_domain / (s.tp * s.cp), 1, s.dp) : s.dp;
+  if (node != s.dp) f.note("dp_shard", fmt::format("{}", node), "GPUs of a node / (tp * cp)");
+  return node;
 }
 
 }  // namespace
@@ -136,7 +146,7 @@ void map_schedule(RowFields& f, RowJob& job) {
   const bool interleaved = holds(schedule, "interleaved");
   if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
   s.virtual_stages = static_cast<int>(chunks.value_or(1));
-  if (const std::string own = schedule_named(schedule); !own.empty())
+  if (const std::string own = schedule.empty() ? schedule : schedule_named(schedule); !own.empty())
     s.schedule = own;
   else
     s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b";
@@ -146,36 +156,43 @@ void map_schedule(RowFields& f, RowJob& job) {
 
 void map_sharding(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  const int zero = zero_stage(f);
-  if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
-    s.fsdp.enabled = true;
-    const auto stated = f.whole("dp_shard", s.dp);
-    const auto node = hybrid(f) ? std::clamp(job.gpus_per_domain / (s.tp * s.cp), 1, s.dp) : s.dp;
-    if (!stated && node != s.dp) f.note("dp_shard", fmt::format("{}", node), "GPUs of a node / (tp * cp)");
-    const auto group = stated.value_or(node);
-    if (s.dp % group != 0)
-      throw RowSkipped("contradiction in the row",
-                       fmt::format("groups of {} to shard over do not divide dp({})", group, s.dp));
-    s.dp_shard = static_cast<int>(group);
-    s.dp_replicate = static_cast<int>(s.dp / group);
-    if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
+  StatedKeys stated(f, job.scenario);
+  const auto zero = zero_stage(f);
+  if (!zero) return;
+  stated.keep("strategy.zero_stage");
+  stated.keep("strategy.fsdp.enabled");
+  if (*zero < 2 || holds(f.text("framework"), "deepspeed")) {
+    s.zero_stage = s.dp * s.cp > 1 ? *zero : 0;  // State is divided over both.
+    if (*zero == 3) stated.truth("zero3_lists", "framework.zero3_lists");
     return;
   }
-  s.zero_stage = s.dp * s.cp > 1 ? zero : 0;  // State is divided over both.
-  s.zero3.lists = zero == 3 && f.truth("zero3_lists");
+  s.fsdp.enabled = true;
+  const auto group = sharding_group(f, job);
+  if (s.dp % group != 0)
+    throw RowSkipped("contradiction in the row",
+                     fmt::format("groups of {} to shard over do not divide dp({})", group, s.dp));
+  s.dp_shard = static_cast<int>(group);
+  s.dp_replicate = static_cast<int>(s.dp / group);
+  if (*zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) {
+    s.fsdp.reshard_after_forward = Reshard::never;
+    stated.keep("strategy.fsdp.reshard_after_forward");
+  }
 }
 
 void map_buckets(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
+  StatedKeys stated(f, job.scenario);
   if (const auto megabytes = f.whole("bucket_cap_mb")) {
+    stated.keep("strategy.bucket");
     s.bucket = Bytes{static_cast<double>(*megabytes) * 1024 * 1024};
     return;
   }
-  const auto stated = f.whole("bucket_parameters");
-  if (!stated) return;
+  const auto count = f.whole("bucket_parameters");
+  if (!count) return;
+  stated.keep("strategy.bucket");
   constexpr double kPerRank = 1e6;  // So that each rank's share stays large.
   const double parameters =
-      std::max(static_cast<double>(*stated), f.truth("bucket_grows") ? kPerRank * s.dp * s.cp : 0.0);
+      std::max(static_cast<double>(*count), f.truth("bucket_grows") ? kPerRank * s.dp * s.cp : 0.0);
   s.bucket =
       Bytes{parameters * (job.scenario.training.gradient_dtype == GradientDtype::fp32 ? 4 : size_of(DType::bf16))};
   f.note("bucket", to_string(s.bucket), "bucket_parameters, in the type of gradients");

@@ -11,6 +11,7 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/play/metrics.hpp"
+#include "core/scoreboard/ranges/error_groups.hpp"
 
 namespace rehearse {
 
@@ -112,6 +113,23 @@ std::optional<Measured> from_operations(RowFields& fields, const Measurement& ro
   return std::nullopt;
 }
 
+/// A step in which a GPU would do more than it can is no step of this job: something in the row is not what it says.
+void check_rate(const Measured& measured, const RowJob& job, const Catalogue& catalogue, const KnownModels& models) {
+  const TrainingSettings& t = job.scenario.training;
+  if (t.lora.rank > 0) return;
+  const ModelRef& model = job.scenario.model;
+  // Products with parameters alone: sequences of one token hardly attend.
+  const double operations = model_flops(models.load(model.inline_json.empty() ? model.name : model.inline_json),
+                                        t.global_batch * std::max<std::int64_t>(1, t.sequence_length), 1)
+                                .value();
+  const double rate = operations / job.gpus / measured.time.value();
+  const double peak = catalogue.gpu(job.gpu)->peak(arithmetic_of(t.precision)).value();
+  if (rate > peak)
+    throw RowSkipped("above the GPU's peak",
+                     fmt::format("{} {:g} would be {:.0f} TFLOP/s a GPU, of {:.0f} that {} can do", measured.name,
+                                 measured.value, rate / 1e12, peak / 1e12, job.gpu));
+}
+
 Measured measured_of(RowFields& fields, const Measurement& row, const RowJob& job, const Catalogue& catalogue,
                      const KnownModels& models) {
   Measured out;
@@ -126,10 +144,13 @@ Measured measured_of(RowFields& fields, const Measurement& row, const RowJob& jo
   return out;
 }
 
-/// The container that a row's citation names, else what the software table says.
-std::string release_of(const Measurement& row, const SoftwareTable& table) {
+/// The container that a row's citation names, else what the defaults say.
+std::string release_of(const Measurement& row, const RowDefaults& table) {
   const std::size_t at = row.source.find(" NeMo Container");
-  if (at == std::string::npos) return table.release_of(row);
+  if (at == std::string::npos) {
+    const std::string own = row.defaults != nullptr ? row.defaults->release_of(row) : std::string();
+    return own.empty() ? table.release_of(row) : own;
+  }
   const std::size_t begin = row.source.find_last_of(" ,(", at - 1);
   return "NeMo " + row.source.substr(begin + 1, at - begin - 1);
 }
@@ -152,21 +173,25 @@ void check_kind(const Measurement& row) {
 
 }  // namespace
 
-MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue,
-                  const KnownModels& models) {
+MappedRow map_row(const Measurement& row, const RowSources& from) {
   MappedRow out;
   out.id = row.id;
   out.source = row.source;
   out.file = row.file;
-  RowFields fields(row, table);
+  RowFields fields(row, from.defaults);
   try {
     check_kind(row);
     RowJob job;
-    job.release = release_of(row, table);
-    map_cluster(fields, catalogue, job);
-    map_model(fields, models, job);
+    job.release = release_of(row, from.defaults);
+    job.framework = framework_name(fields.text("framework"));
+    map_cluster(fields, from.catalogue, job);
+    map_model(fields, from.models, job);
     map_strategy(fields, job);
-    job.measured = measured_of(fields, row, job, catalogue, models);
+    map_framework(fields, from.frameworks, job);
+    if (const std::string& known = job.scenario.framework.name; !known.empty()) job.framework = framework_name(known);
+    job.measured = measured_of(fields, row, job, from.catalogue, from.models);
+    check_rate(job.measured, job, from.catalogue, from.models);
+    fields.guess_misspelt();
     job.configuration = fmt::format("{}|{}|{}|{}|{}|{}", row.file, fields.text("model"), job.gpu, job.gpus,
                                     name_of(job.scenario.training.precision), fields.text("task"));
     out.job = std::move(job);
@@ -179,7 +204,18 @@ MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Cata
   }
   out.trail = fields.trail();
   out.guessed = fields.guessed();
+  out.asked = fields.asked();
   return out;
+}
+
+std::optional<std::string> scenario_text(const MappedRow& row) {
+  if (!row.job) return std::nullopt;
+  const ClusterRef& cluster = row.job->scenario.cluster;
+  const int used = cluster.gpus_per_node > 0 ? cluster.gpus_per_node : row.job->gpus_per_domain;
+  if (used * cluster.parts.front().nodes != row.job->gpus) return std::nullopt;
+  Scenario out = row.job->scenario;
+  if (!out.framework.name.empty()) out.stated.insert("framework.name");
+  return stated_json(out);
 }
 
 }  // namespace rehearse

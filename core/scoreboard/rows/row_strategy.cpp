@@ -5,27 +5,20 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/config/settings/kernels.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 #include "core/scoreboard/rows/row_scenario.hpp"
+#include "core/scoreboard/rows/stated_keys.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
-
-/// The enumerator that `text` names.
-template <class Enum>
-Enum named(const char* field, const std::string& text) {
-  const auto& names = names_of<Enum>();
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at == names.end()) throw RowSkipped("malformed row", fmt::format("{}: {}", field, text.substr(0, 60)));
-  return static_cast<Enum>(at - names.begin());
-}
 
 void map_axes(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
@@ -35,9 +28,7 @@ void map_axes(RowFields& f, RowJob& job) {
   s.cp = axis("cp");
   s.ep = axis("ep");
   if (const auto etp = f.whole("etp", kMostRanks)) s.etp = static_cast<int>(*etp);
-  if (s.cp > 1)
-    if (const std::string context = f.text("context"); !context.empty())
-      s.context = named<ContextExchange>("context", context);
+  if (s.cp > 1) StatedKeys(f, job.scenario).word("context", "strategy.context");
   const double model = static_cast<double>(s.tp) * s.pp * s.cp;
   const auto dp = f.whole("dp", kMostRanks);
   if (!dp && std::fmod(job.gpus, model) != 0)
@@ -82,33 +73,75 @@ void map_batch(RowFields& f, RowJob& job) {
   job.scenario.training.global_batch = *batch;
 }
 
-/// Scales as the row's words have them ("MXFP8", "FP8-CS", "float8 rowwise"), else as its software does.
-Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::string& generation) {
+/// Scales as the row's words have them: "MXFP8", "FP8-CS", "float8 rowwise".
+std::optional<Fp8Recipe> recipe_of(const std::string& precision, const std::string& generation) {
   const bool both = holds(precision, "parenthesised =");  // One note for two columns.
   const auto says = [&](const char* words) { return !both && holds(precision, words); };
   const bool blocks = says("mx") || says("blockwise") || (both && holds(precision, "[parenthesised variant]"));
   if (blocks) return generation == "hopper" || says("blockwise") ? Fp8Recipe::blockwise : Fp8Recipe::mxfp8;
   if (says("rowwise")) return Fp8Recipe::rowwise;
   if (says("tensorwise") || says("-cs")) return Fp8Recipe::tensorwise;
-  const std::string usual = f.text("fp8_recipe");
-  return usual.empty() ? Fp8Recipe::delayed : named<Fp8Recipe>("fp8_recipe", usual);
+  return std::nullopt;
+}
+
+void map_fp8(RowFields& f, RowJob& job, const std::string& precision) {
+  StatedKeys stated(f, job.scenario);
+  stated.word("fp8_recipe", "training.fp8.recipe");
+  if (const auto recipe = recipe_of(precision, job.generation))
+    stated.put("training.fp8.recipe", nlohmann::json(std::string(name_of(*recipe))).dump());
+  stated.truth("fp8_attention", "training.fp8.attention");
+  stated.truth("fp8_parameters", "training.fp8.parameters");
+  if (holds(precision, "float8 all-gather")) stated.put("training.fp8.parameters", "true");
+}
+
+void map_fp4(RowFields& f, RowJob& job, bool adapters) {
+  StatedKeys stated(f, job.scenario);
+  stated.truth("fp8_attention", "training.fp8.attention");
+  stated.truth("fp4_unrotated", "framework.fp8_rotation", true);
+  if (adapters)
+    stated.truth("fp8_parameters", "training.fp8.parameters");
+  else
+    stated.put("training.fp8.parameters", "false");
 }
 
 bool trains_adapters(RowFields& f) { return holds(f.text("task"), "lora"); }
 
+/// Types of numbers that no arithmetic here has: "nf4 frozen", "int8".
+std::string unknown_type(const std::string& precision) {
+  const std::string text = lowered(precision);
+  static constexpr auto kStrange = std::to_array<std::string_view>(
+      {"nf4", "int8", "int4", "mxfp6", "fp6", "af8", "uint8", "8-bit", "8bit", "4-bit", "4bit", "qlora"});
+  for (const std::string_view word : kStrange)
+    if (text.find(word) != std::string::npos) return std::string(word);
+  return {};
+}
+
+/// Throws RowSkipped for one whose state and update are others' than those of the scenario's optimizers.
+Optimizer optimizer_named(const std::string& words) {
+  const std::string text = lowered(words);
+  const bool narrow = text.find("8bit") != std::string::npos || text.find("8-bit") != std::string::npos ||
+                      text.find("int8") != std::string::npos || text.find("paged") != std::string::npos;
+  static constexpr std::array<std::pair<std::string_view, Optimizer>, 5> kKnown{{{"adamw", Optimizer::adamw},
+                                                                                 {"adafactor", Optimizer::adafactor},
+                                                                                 {"lamb", Optimizer::lamb},
+                                                                                 {"sgd", Optimizer::sgd},
+                                                                                 {"adam", Optimizer::adam}}};
+  for (const auto& [name, optimizer] : kKnown)
+    if (!narrow && text.find(name) != std::string::npos) return optimizer;
+  throw RowSkipped("optimizer unknown", words.substr(0, 60) + ": training.optimizer has none such");
+}
+
 void map_precision(RowFields& f, RowJob& job) {
   TrainingSettings& t = job.scenario.training;
   const std::string p = f.needed_text("precision");
+  if (const std::string strange = unknown_type(p); !strange.empty())
+    throw RowSkipped("precision unknown", fmt::format("{}: no products in {} are known", p.substr(0, 60), strange));
   if (holds(p, "fp4")) {
     t.precision = Precision::fp4_mixed;
-    t.fp8.attention = f.truth("fp8_attention");
-    t.fp8.rotation = !f.truth("fp4_unrotated");
-    t.fp8.parameters = trains_adapters(f) && f.truth("fp8_parameters");
+    map_fp4(f, job, trains_adapters(f));
   } else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
-    t.fp8.recipe = recipe_of(f, p, job.generation);
-    t.fp8.attention = f.truth("fp8_attention");
-    t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
+    map_fp8(f, job, p);
   } else if (holds(p, "pure bf16"))
     t.precision = Precision::bf16;
   else if (holds(p, "bf16") || holds(p, "bfloat16"))
@@ -121,12 +154,14 @@ void map_precision(RowFields& f, RowJob& job) {
     t.precision = Precision::fp32;
   else
     throw RowSkipped("malformed row", "precision: " + p.substr(0, 60));
-  t.gradient_dtype = f.text("gradient_dtype") == "model" ? GradientDtype::model : GradientDtype::fp32;
+  StatedKeys stated(f, job.scenario);
+  stated.keep("training.precision");
+  stated.word("gradient_dtype", "training.gradient_dtype");
+  stated.truth("clip_gradients", "training.clip_gradients");
   const std::string optimizer = f.text("optimizer");
-  t.optimizer = holds(optimizer, "sgd")     ? Optimizer::sgd
-                : holds(optimizer, "adamw") ? Optimizer::adamw
-                                            : Optimizer::adam;
-  t.clip_gradients = f.truth("clip_gradients");
+  if (optimizer.empty()) return;
+  t.optimizer = optimizer_named(optimizer);
+  stated.keep("training.optimizer");
 }
 
 /// "mla_up_proj,mlp"
@@ -147,7 +182,7 @@ void map_adapters(RowFields& f, RowJob& job) {
   lora.rank = f.needed("lora_rank", 1 << 16);
   lora.alpha = static_cast<double>(f.needed("lora_alpha", 1 << 20));
   lora.targets = names_in(f.needed_text("lora_targets"));
-  lora.all_to_all = f.truth("lora_all_to_all");
+  StatedKeys(f, job.scenario).truth("lora_all_to_all", "framework.lora_all_to_all");
   lora.dropout = f.number("lora_dropout", 1).value_or(0);
 }
 
@@ -155,12 +190,6 @@ void map_adapters(RowFields& f, RowJob& job) {
 void map_modules(StrategySettings& s, const std::string& names) {
   s.recompute = Recompute::selective;
   s.recompute_modules = names_in(names);
-}
-
-/// PyTorch's checkpoints stop early; those by operator keep every second product.
-void map_checkpoint(StrategySettings& s, const std::string& r) {
-  s.recompute = Recompute::selective;
-  s.recompute_modules = {holds(r, "full") ? "layer" : "every_second_product"};
 }
 
 /// "full:5": whole layers, of the first 5 of every chunk.
@@ -188,6 +217,9 @@ bool says_none(const std::string& r) {
 
 void map_recompute(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
+  StatedKeys stated(f, job.scenario);
+  stated.word("checkpoints", "framework.checkpoints");
+  stated.keep("strategy.recompute");
   const std::string r = lowered(f.text("recompute"));
   if (r.empty()) {
     f.guess("recompute", "none", "nobody states it");
@@ -196,11 +228,13 @@ void map_recompute(RowFields& f, RowJob& job) {
   s.recompute = Recompute::none;
   if (says_none(r)) return;
   if (r.starts_with("full:")) return map_first_layers(s, r);
-  if (r.starts_with("modules:")) return map_modules(s, r.substr(8));
+  if (r.starts_with("modules:")) {
+    stated.keep("strategy.recompute_modules");
+    return map_modules(s, r.substr(8));
+  }
   const bool selective = holds(r, "selective") || r == "op_level";
   if (!selective && !says_all(r)) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
-  if (f.text("checkpoints") == "pytorch") return map_checkpoint(s, selective ? r : "full");
-  s.recompute = selective ? Recompute::selective : Recompute::full;
+  s.recompute = selective && !holds(r, "full") ? Recompute::selective : Recompute::full;
 }
 
 /// "optimizer" (ZeRO-Offload), "activations" of the first `offload_layers` layers of a chunk, or both.
@@ -216,23 +250,38 @@ void map_offload(RowFields& f, RowJob& job) {
 }
 
 void map_overlap(RowFields& f, RowJob& job) {
+  StatedKeys stated(f, job.scenario);
+  stated.truth("overlap_grad_reduce", "strategy.overlap.grad_reduce");
+  stated.truth("overlap_param_gather", "strategy.overlap.param_gather");
+  stated.truth("overlap_p2p", "strategy.overlap.pp");
+  if (const std::string tp = f.text("overlap_tp"); !tp.empty()) {
+    stated.put("strategy.overlap.tp", tp == "full" ? "true" : "false");
+    stated.put("framework.overlap_tp_backward", tp == "none" ? "false" : "true");
+  }
+  stated.truth("scatter_gather", "framework.scatter_gather");
+  stated.truth("sequence_parallel", "strategy.sequence_parallel");
+  stated.whole("deferred_head_gradients", "framework.deferred_head_gradients", 1 << 16);
+}
+
+/// Switches that say nothing of this job are off.
+void without_effect(RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  s.overlap.grad_reduce = f.truth("overlap_grad_reduce");
-  s.overlap.param_gather = f.truth("overlap_param_gather");
-  s.overlap.pp = f.truth("overlap_p2p");
-  const std::string tp = f.text("overlap_tp");
-  s.overlap.tp = tp == "full" && s.tp > 1;
-  s.overlap.tp_backward = tp != "none";
-  s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
-  s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
-  if (s.pp > 1) s.deferred_head_gradients = static_cast<int>(f.whole("deferred_head_gradients", 1 << 16).value_or(0));
+  KernelSettings& k = job.scenario.kernels;
+  if (s.tp == 1) s.sequence_parallel = s.overlap.tp = s.scatter_gather = false;
+  if (s.pp == 1) s.scatter_gather = false;
+  if (s.pp == 1) s.deferred_head_gradients = 0;
+  if (job.scenario.training.lora.rank == 0) k.fused_adapters = false;
+  if (job.model_kind != "experts") k.fused_experts = false;
 }
 
 /// "alltoall" sends a row for each expert. "per_rank" a copy to each rank that a token visits (DeepEP, HybridEP),
 /// between NVLink domains one to each domain.
 void map_dispatch(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  if (s.ep == 1 || f.text("dispatch") != "per_rank") return;
+  const std::string dispatch = s.ep > 1 ? f.text("dispatch") : std::string();
+  if (dispatch.empty()) return;
+  StatedKeys(f, job.scenario).keep("strategy.dispatch");
+  if (dispatch != "per_rank") return;
   const bool crosses = s.ep * s.etp > job.gpus_per_domain;
   s.dispatch = Dispatch::hierarchical;
   s.dispatch_node = crosses ? job.gpus_per_domain / s.etp : 1;
@@ -241,10 +290,11 @@ void map_dispatch(RowFields& f, RowJob& job) {
 /// Where experts have a capacity, tokens beyond it are dropped; buffers that are filled up to it have sizes that nobody
 /// needs to count.
 void map_capacity(RowFields& f, RowJob& job) {
-  if (job.model_kind != "experts") return;
-  ExpertSettings& e = job.scenario.training.experts;
-  e.capacity_factor = f.number("capacity_factor", 1e6).value_or(0);
-  e.pad_to_capacity = e.capacity_factor > 0 && f.truth("pad_to_capacity");
+  const auto factor = job.model_kind == "experts" ? f.number("capacity_factor", 1e6) : std::nullopt;
+  if (!factor) return;
+  StatedKeys stated(f, job.scenario);
+  stated.put("training.experts.capacity_factor", fmt::format("{}", *factor));
+  if (*factor > 0) stated.truth("pad_to_capacity", "training.experts.pad_to_capacity");
 }
 
 /// The version of FlashAttention that is named, 0 where none is: 2 of "FlashAttention-2", "flash_attn 2", "FA2".
@@ -260,22 +310,6 @@ char flash_version(const std::string& words) {
     return longer ? '\0' : text[at];
   }
   return 0;
-}
-
-/// Flash implementations that benchmarks of each generation give (topologies/calibration); elsewhere the kernel stands
-/// that frameworks prefer there.
-bool measured_on(const std::string& generation, const std::string& attention) {
-  struct Measured {
-    const char* generation;
-    std::array<const char*, 4> names;
-  };
-  constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}},
-                                               {"hopper", {"flash1", "flash2", "flash3", "cudnn"}},
-                                               {"blackwell", {"cudnn", "cudnn_9.13"}}}};
-  for (const Measured& m : kMeasured)
-    if (generation == m.generation)
-      return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
-  return false;
 }
 
 /// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer
@@ -294,35 +328,108 @@ std::string attention_of(RowFields& f) {
   return f.fallback("attention");
 }
 
-void map_kernels(RowFields& f, RowJob& job) {
-  KernelSettings& k = job.scenario.kernels;
+void map_attention(RowFields& f, RowJob& job) {
   const std::string attention = attention_of(f);
-  k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
-  if (k.attention == AttentionKernel::flash) {
-    k.flash = named<FlashKernel>("attention", attention);
-    if (!measured_on(job.generation, attention))
-      f.note("attention_kernel", "the usual one",
-             attention + " was not measured on " + job.generation + ": the kernel that frameworks prefer there",
-             Evidence::estimate);
-  }
-  if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
-  if (const std::string products = f.text("products"); !products.empty())
-    k.products = named<ProductCalls>("products", products);
-  k.fused_norm = f.truth("fused_kernels");
-  k.fused_activation = f.truth("fused_activation");
-  k.fused_cross_entropy = f.truth("fused_cross_entropy");
-  k.fused_gradient_accumulation = f.truth("fused_gradient_accumulation");
-  k.cuda_graphs = f.truth("cuda_graphs");
-  k.launch_blocking = f.truth("launch_blocking");
-  k.clip_on_device = f.truth("clip_on_device");
-  k.fused_casts = f.truth("fused_casts");
-  k.fused_adapters = trains_adapters(f) && f.truth("fused_adapters");
-  k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
-  k.samples_first = f.truth("samples_first");
-  k.gather_per_product = f.truth("gather_per_product");
+  if (attention.empty()) return;
+  StatedKeys stated(f, job.scenario);
+  stated.put("kernels.attention", attention == "unfused" ? R"("unfused")" : R"("flash")");
+  if (attention != "unfused") stated.put("kernels.flash", nlohmann::json(attention).dump());
+}
+
+/// Fields that are truth values of one key each.
+constexpr std::array<std::pair<const char*, const char*>, 11> kSwitches{
+    {{"fused_kernels", "framework.fused_norm"},
+     {"fused_activation", "framework.fused_activation"},
+     {"fused_cross_entropy", "kernels.fused_cross_entropy"},
+     {"fused_gradient_accumulation", "framework.fused_gradient_accumulation"},
+     {"cuda_graphs", "kernels.cuda_graphs"},
+     {"torch_compile", "kernels.compile"},
+     {"launch_blocking", "framework.launch_blocking"},
+     {"clip_on_device", "framework.clip_on_device"},
+     {"fused_casts", "framework.fused_casts"},
+     {"samples_first", "framework.samples_first"},
+     {"gather_per_product", "framework.gather_per_product"}}};
+
+void map_kernels(RowFields& f, RowJob& job) {
+  StatedKeys stated(f, job.scenario);
+  map_attention(f, job);
+  stated.word("host", "framework.host");
+  stated.word("products", "framework.products");
+  for (const auto& [field, key] : kSwitches) stated.truth(field, key);
+  stated.truth("fused_adapters", "framework.fused_adapters");
+  stated.truth("fused_experts", "framework.fused_experts");
+}
+
+/// Flash implementations that benchmarks of each generation give (topologies/calibration); elsewhere the kernel stands
+/// that frameworks prefer there.
+bool measured_on(const std::string& generation, const std::string& attention) {
+  struct Measured {
+    const char* generation;
+    std::array<const char*, 4> names;
+  };
+  constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}},
+                                               {"hopper", {"flash1", "flash2", "flash3", "cudnn"}},
+                                               {"blackwell", {"cudnn", "cudnn_9.13"}}}};
+  for (const Measured& m : kMeasured)
+    if (generation == m.generation)
+      return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
+  return false;
+}
+
+/// How the work was split is the row's own.
+void keep_split(StatedKeys stated) {
+  for (const char* key : {"strategy.tp",
+                          "strategy.pp",
+                          "strategy.cp",
+                          "strategy.ep",
+                          "strategy.etp",
+                          "strategy.dp",
+                          "strategy.dp_replicate",
+                          "strategy.dp_shard",
+                          "strategy.microbatch",
+                          "strategy.schedule",
+                          "strategy.virtual_stages",
+                          "strategy.layers_per_stage",
+                          "strategy.uneven_layers",
+                          "strategy.offload",
+                          "strategy.offload_layers",
+                          "strategy.recompute_method",
+                          "strategy.recompute_layers",
+                          "strategy.dispatch_node",
+                          "training.global_batch",
+                          "training.sequence_length",
+                          "training.lora.rank",
+                          "training.lora.alpha",
+                          "training.lora.targets",
+                          "training.lora.dropout"})
+    stated.keep(key);
 }
 
 }  // namespace
+
+void map_framework(RowFields& f, const Frameworks& frameworks, RowJob& job) {
+  Scenario& s = job.scenario;
+  for (const std::string& key : f.keys())
+    if (!s.stated.contains(key)) StatedKeys(f, s).own(key);
+  if (const std::string profile = f.text("profile"); !profile.empty()) {
+    s.framework.name = frameworks.find(profile).id();
+    for (const TakenFact& t : take(frameworks.find(profile), s, {job.generation}))
+      if (!t.stated)
+        f.note(t.fact.key, t.fact.value, fmt::format("{}: {}", t.framework, t.fact.source.text),
+               t.fact.source.evidence);
+  }
+  map_buckets(f, job);
+  without_effect(job);
+  apply_checkpoints(s);
+  if (s.strategy.recompute == Recompute::selective) StatedKeys(f, s).keep("strategy.recompute_modules");
+  const std::string flash(name_of(s.kernels.flash));
+  if (s.kernels.attention == AttentionKernel::flash && s.stated.contains("kernels.flash") &&
+      !measured_on(job.generation, flash))
+    f.note("attention_kernel", "the usual one",
+           flash + " was not measured on " + job.generation + ": the kernel that frameworks prefer there",
+           Evidence::estimate);
+  job.strategy = strategy_family(s.strategy);
+}
 
 void map_strategy(RowFields& f, RowJob& job) {
   map_axes(f, job);
@@ -331,14 +438,13 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_precision(f, job);
   map_adapters(f, job);
   map_sharding(f, job);
-  map_buckets(f, job);
   map_overlap(f, job);
   map_offload(f, job);
   map_capacity(f, job);
   map_dispatch(f, job);
   map_kernels(f, job);
   map_recompute(f, job);
-  job.strategy = strategy_family(job.scenario.strategy);
+  keep_split(StatedKeys(f, job.scenario));
 }
 
 }  // namespace rehearse

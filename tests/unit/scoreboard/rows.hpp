@@ -26,24 +26,37 @@ inline nlohmann::json row_json() {
                "gpus": 8, "gpu_type": "H100-SXM5-80GB", "global_batch": 16, "micro_batch": 1, "dp": 4, "tp": 2,
                "pp": 1, "cp": 1, "zero_stage": 1,
                "recompute": "full", "sequence_parallel": true, "precision": "bf16", "optimizer": "adamw"},
-    "measured": {"tokens_per_s_per_gpu": 8192.0}, "notes": "", "from_memory": false})");
+    "measured": {"tokens_per_s_per_gpu": 512.0}, "notes": "", "from_memory": false})");
 }
 
 inline Measurement row_of(const nlohmann::json& row) {
   return parse_measurements(nlohmann::json{{"entries", {row}}}.dump(), "rows.json").at(0);
 }
 
-inline const SoftwareTable& software() {
-  static const SoftwareTable table = SoftwareTable::load(kRoot + "/topologies/software");
+inline const RowDefaults& row_defaults() {
+  static const RowDefaults table = RowDefaults::load(kRoot + "/topologies/row_defaults.json");
   return table;
 }
 
-inline MappedRow mapped(const nlohmann::json& row) {
-  static const Catalogue catalogue(kRoot + "/topologies");
+inline const Catalogue& catalogue() {
+  static const Catalogue read(kRoot + "/topologies");
+  return read;
+}
+
+inline const KnownModels& known_models() {
   static const ModelLibrary library(kRoot + "/scenarios/models");
   static const KnownModels models(library);
-  return map_row(row_of(row), software(), catalogue, models);
+  return models;
 }
+
+inline const Frameworks& frameworks() {
+  static const Frameworks read = Frameworks::load(kRoot + "/topologies/frameworks");
+  return read;
+}
+
+inline RowSources row_sources() { return {row_defaults(), frameworks(), catalogue(), known_models()}; }
+
+inline MappedRow mapped(const nlohmann::json& row) { return map_row(row_of(row), row_sources()); }
 
 inline PredictorPaths paths() { return {kRoot + "/topologies", kRoot + "/scenarios/models"}; }
 

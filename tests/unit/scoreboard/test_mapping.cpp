@@ -1,7 +1,11 @@
+#include <set>
+#include <sstream>
+
 #include <fmt/format.h>
 
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/scoreboard/rows/row_field_help.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/unit/scoreboard/rows.hpp"
 
@@ -48,8 +52,8 @@ TEST_CASE("a row becomes the scenario that it describes") {
   CHECK(job.scenario.training.optimizer == Optimizer::adamw);
   CHECK(job.strategy == "tp + dp");
   CHECK(job.model_kind == "dense");
-  // 16 x 8192 tokens at 8 x 8192 a second.
-  CHECK(job.measured.time.value() == Approx(2.0));
+  // 16 x 8192 tokens at 8 x 512 a second.
+  CHECK(job.measured.time.value() == Approx(32.0));
   CHECK(m.guessed.empty());
 }
 
@@ -119,6 +123,54 @@ TEST_CASE("rows are skipped for stated reasons") {
   CHECK(with("anything else", "x") == "predicted");
 }
 
+TEST_CASE("an optimizer or a type of number that no scenario has is said, not replaced") {
+  for (const char* name : {"Muon", "Lion", "8-bit Adam", "paged_adamw_8bit", "SOAP"}) {
+    CAPTURE(name);
+    CHECK(with("optimizer", name) == "optimizer unknown");
+  }
+  for (const char* name : {"Adam", "AdamW", "distributed_fused_adam", "LAMB", "SGD with momentum", "Adafactor"}) {
+    CAPTURE(name);
+    CHECK(with("optimizer", name) == "predicted");
+  }
+  for (const char* type : {"nf4 frozen, bf16", "int8", "QLoRA 4-bit"}) {
+    CAPTURE(type);
+    CHECK(with("precision", type) == "precision unknown");
+  }
+}
+
+TEST_CASE("a misspelt field is named, and the row does not count") {
+  nlohmann::json row = row_json();
+  row["config"]["recomptue"] = "full";
+  row["config"].erase("recompute");
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.guessed == std::vector<std::string>{"recompute"});
+}
+
+TEST_CASE("a step that no such GPU can do is no step of this job") {
+  // 8 B parameters, 6 operations each, on 990 TFLOP/s: at most 20,000 tokens a second.
+  CHECK(figure({{"tokens_per_s_per_gpu", 15000.0}}) != "above the GPU's peak");
+  CHECK(figure({{"tokens_per_s_per_gpu", 25000.0}}) == "above the GPU's peak");
+}
+
+TEST_CASE("every field that is looked for is explained") {
+  std::set<std::string> explained;
+  for (const RowFieldHelp& f : row_field_help()) {
+    std::stringstream names(f.names);
+    for (std::string name; std::getline(names, name, ',');) explained.insert(name.substr(name.find_first_not_of(' ')));
+  }
+  nlohmann::json lora = row_json();
+  lora["config"]["task"] = "LoRA";
+  lora["config"]["lora_rank"] = 8;
+  lora["config"]["lora_alpha"] = 16;
+  lora["config"]["lora_targets"] = "qkv";
+  for (const nlohmann::json& row : {row_json(), lora})
+    for (const std::string& field : mapped(row).asked) {
+      CAPTURE(field);
+      CHECK(explained.contains(field));
+    }
+}
+
 TEST_CASE("a row says how many layers of a known model have experts") {
   nlohmann::json row = row_json();
   auto& config = row["config"];
@@ -156,8 +208,11 @@ TEST_CASE("what recipes say of pipelines, experts and modules becomes settings")
                  {"stage_layers", "9x3,5"},
                  {"schedule", "paired_1f1b"},
                  {"recompute", "modules:core_attn,mlp"},
+                 {"gpu_type", "B200"},
                  {"precision", "NVFP4"}});
+  row["measured"] = {{"tokens_per_s_per_gpu", 512.0}};
   const MappedRow m = mapped(row);
+  INFO(m.skipped << ": " << m.detail);
   REQUIRE(m.job);
   const StrategySettings& s = m.job->scenario.strategy;
   CHECK(s.layers_per_stage == std::vector<std::int64_t>{9, 9, 9, 5});

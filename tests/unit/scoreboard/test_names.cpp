@@ -156,6 +156,21 @@ TEST_CASE("names of GPUs that hold those of others are told apart") {
   CHECK(machine(4) == "gh200_4gpu");
 }
 
+TEST_CASE("a GPU whose name holds another's is not that one") {
+  for (const char* name :
+       {"RTX A4000", "NVIDIA RTX A1000", "RTX A2000 12GB", "T400", "Quadro P1000", "GA100", "L400"}) {
+    CAPTURE(name);
+    CHECK(changed({{"gpu_type", name}}).skipped == "GPU unknown");
+  }
+  for (const auto& [name, gpu] : {std::pair{"8xA100-SXM4-80GB", "a100_sxm4_80"},
+                                  {"A100SXM 40G", "a100_sxm4_40"},
+                                  {"A100 SXM 80GB (400W)", "a100_sxm4_80"},
+                                  {"NVIDIA A100_40GB", "a100_sxm4_40"}}) {
+    CAPTURE(name);
+    CHECK(changed({{"gpu_type", name}}).job->gpu == gpu);
+  }
+}
+
 TEST_CASE("schedules that send both ways between two stages do not wait for their sends") {
   const nlohmann::json config{{"tp", 1}, {"pp", 2}, {"dp", 4}, {"sequence_parallel", false}, {"schedule", "dualpipe"}};
   CHECK(changed(config).job->scenario.strategy.overlap.pp);

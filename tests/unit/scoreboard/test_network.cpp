@@ -56,6 +56,7 @@ TEST_CASE("the ports of a node are read from the words for them") {
                             "H100x8, 400 Gb/s per GPU",
                             "EFA v2 32x100Gb/s per node",
                             "8 \u00d7 400 Gbit/s",
+                            "8 * 400Gb RoCE",
                             "NVLink 900 GB/s per GPU; InfiniBand 400 Gb/s per GPU",
                             "400Gb/s/GPU"}) {
     INFO(words);

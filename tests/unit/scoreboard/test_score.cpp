@@ -53,7 +53,7 @@ TEST_CASE("JSON keeps the members that others build on") {
 TEST_CASE("placeholders of gradients are held where products add them up, and nowhere else") {
   const auto allocated = [](bool fused) {
     nlohmann::json row = row_json();
-    row["config"].update({{"framework", "Megatron-LM"},
+    row["config"].update({{"profile", "megatron-core@0.12"},
                           {"gradient_dtype", "fp32"},
                           {"global_batch", 4},
                           {"zero_stage", 0},

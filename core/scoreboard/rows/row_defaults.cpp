@@ -1,4 +1,4 @@
-#include "core/scoreboard/rows/software.hpp"
+#include "core/scoreboard/rows/row_defaults.hpp"
 
 #include <algorithm>
 #include <set>
@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/source_table.hpp"
+#include "core/scoreboard/rows/measurement.hpp"
 
 namespace rehearse {
 
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kSoftwareSchema = "rehearse/software/v1";
+constexpr const char* kRowDefaultsSchema = "rehearse/row_defaults/v1";
 
 FieldValue scalar(const json& v, const std::string& file, const std::string& path) {
   if (v.is_null()) return std::monostate{};
@@ -55,7 +56,7 @@ Citations citations_of(const json& document, const std::string& file) {
   return out;
 }
 
-SoftwareDefault default_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
+RowDefault default_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
   if (!v.is_array() || v.size() < 2 || v.size() > 3 || !v[1].is_string() || (v.size() == 3 && !v[2].is_string()))
     refuse_at(file + ": " + path, "wanted [value, source] or [value, source, why]");
   const std::string key = v[1].get<std::string>();
@@ -65,12 +66,11 @@ SoftwareDefault default_of(const json& v, Citations& citations, const std::strin
   return {scalar(v[0], file, path), at->second, v.size() == 3 ? v[2].get<std::string>() : ""};
 }
 
-std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std::string& file,
-                                                    const std::string& path) {
+std::vector<RowDefaults::Condition> conditions_of(const json& when, const std::string& file, const std::string& path) {
   if (!when.is_object()) refuse_at(file + ": " + path, "wanted conditions, or a list of such");
-  std::vector<SoftwareTable::Condition> out;
+  std::vector<RowDefaults::Condition> out;
   for (const auto& [field, wanted] : when.items()) {
-    SoftwareTable::Condition c{field, {}};
+    RowDefaults::Condition c{field, {}};
     if (wanted.is_array())
       for (const json& w : wanted) c.wanted.push_back(scalar(w, file, path + "/" + field));
     else
@@ -80,11 +80,11 @@ std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std:
   return out;
 }
 
-SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
+RowDefaults::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
   only(v, {"when", "release", "defaults"}, file, path);
   if (!v.contains("when") || !v.contains("defaults") || !v.at("defaults").is_object())
     refuse_at(file + ": " + path, "wanted 'when' and 'defaults'");
-  SoftwareTable::Entry out;
+  RowDefaults::Entry out;
   const json& when = v.at("when");
   if (when.is_array() && when.empty()) refuse_at(file + ": " + path + "/when", "no row meets an empty list");
   for (std::size_t i = 0; when.is_array() && i < when.size(); ++i)
@@ -99,20 +99,17 @@ SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::st
   return out;
 }
 
-void read_file(const std::string& file, std::vector<SoftwareTable::Entry>& out) {
-  const json document = load_json(file);
-  only(document, {"schema", "name", "entries", "sources"}, file, "");
-  if (document.value("schema", json()) != kSoftwareSchema)
-    refuse_at(file + ": /schema", fmt::format("wanted {}", kSoftwareSchema));
+std::vector<RowDefaults::Entry> entries_in(const json& document, const std::string& file) {
   if (!document.contains("entries") || !document.at("entries").is_array() || !document.contains("sources") ||
       !document.at("sources").is_object())
     refuse_at(file + ": /", "wanted 'entries' and 'sources'");
   Citations citations = citations_of(document, file);
-  int i = 0;
+  std::vector<RowDefaults::Entry> out;
   for (const json& entry : document.at("entries"))
-    out.push_back(entry_of(entry, citations, file, fmt::format("/entries/{}", i++)));
+    out.push_back(entry_of(entry, citations, file, fmt::format("/entries/{}", out.size())));
   for (const auto& [key, source] : citations.known)
     if (!citations.used.contains(key)) refuse_at(file + ": /sources/" + key, "nothing cites it");
+  return out;
 }
 
 bool same(const FieldValue& wanted, const FieldValue& found) {
@@ -122,7 +119,7 @@ bool same(const FieldValue& wanted, const FieldValue& found) {
   return in != nullptr && holds(*in, *text);
 }
 
-bool meets(const Measurement& row, const SoftwareTable::Condition& c) {
+bool meets(const Measurement& row, const RowDefaults::Condition& c) {
   FieldValue found;
   if (c.field == "source")
     found = row.source;
@@ -135,9 +132,9 @@ bool meets(const Measurement& row, const SoftwareTable::Condition& c) {
   return std::any_of(c.wanted.begin(), c.wanted.end(), [&](const FieldValue& w) { return same(w, found); });
 }
 
-bool meets(const Measurement& row, const SoftwareTable::Entry& e) {
-  return std::any_of(e.when.begin(), e.when.end(), [&](const std::vector<SoftwareTable::Condition>& all) {
-    return std::all_of(all.begin(), all.end(), [&](const SoftwareTable::Condition& c) { return meets(row, c); });
+bool meets(const Measurement& row, const RowDefaults::Entry& e) {
+  return std::any_of(e.when.begin(), e.when.end(), [&](const std::vector<RowDefaults::Condition>& all) {
+    return std::all_of(all.begin(), all.end(), [&](const RowDefaults::Condition& c) { return meets(row, c); });
   });
 }
 
@@ -154,30 +151,34 @@ bool holds(std::string_view text, std::string_view part) {
   return lowered(text).find(lowered(part)) != std::string::npos;
 }
 
-SoftwareTable SoftwareTable::load(const fs::path& directory) {
-  std::vector<fs::path> files;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(directory, absent))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  if (files.empty()) throw Error(ErrorKind::usage, "no software defaults here", directory.string());
-  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
-    const bool first = a.stem() == "any", second = b.stem() == "any";
-    return first != second ? first : a.filename() < b.filename();
-  });
-  SoftwareTable out;
-  for (const fs::path& file : files) read_file(file.string(), out.entries_);
+RowDefaults RowDefaults::load(const fs::path& path) {
+  const std::string file = path.string();
+  const json document = load_json(file);
+  only(document, {"schema", "what", "entries", "sources"}, file, "");
+  if (document.value("schema", json()) != kRowDefaultsSchema)
+    refuse_at(file + ": /schema", fmt::format("wanted {}", kRowDefaultsSchema));
+  RowDefaults out;
+  out.entries_ = entries_in(document, file);
   return out;
 }
 
-std::map<std::string, SoftwareDefault> SoftwareTable::defaults_for(const Measurement& row) const {
-  std::map<std::string, SoftwareDefault> out;
+RowDefaults RowDefaults::parse(std::string_view text, const std::string& where) {
+  const json document = parse_json(text, where);
+  only(document, {"entries", "sources"}, where, "");
+  RowDefaults out;
+  out.entries_ = entries_in(document, where);
+  return out;
+}
+
+std::map<std::string, RowDefault> RowDefaults::defaults_for(const Measurement& row) const {
+  std::map<std::string, RowDefault> out;
   for (const Entry& e : entries_)
     if (meets(row, e))
       for (const auto& [field, value] : e.defaults) out[field] = value;
   return out;
 }
 
-std::string SoftwareTable::release_of(const Measurement& row) const {
+std::string RowDefaults::release_of(const Measurement& row) const {
   std::string out;
   for (const Entry& e : entries_)
     if (!e.release.empty() && meets(row, e)) out = e.release;

@@ -2,26 +2,18 @@
 
 using namespace rehearse;
 using namespace rehearse::test;
-namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with one file, gone afterwards.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("rehearse_software_" + std::to_string(::getpid()));
-  explicit Folder(const std::string& text) {
-    fs::create_directories(path);
-    std::ofstream(path / "one.json") << text;
-  }
-  ~Folder() { fs::remove_all(path); }
-};
+RowDefaults defaults_in(const std::string& entries,
+                        const std::string& sources = R"({"s": {"text": "t", "evidence": "published"}})") {
+  return RowDefaults::parse(R"({"entries": )" + entries + R"(, "sources": )" + sources + "}", "rows.json");
+}
 
 std::string refusal(const std::string& entries,
                     const std::string& sources = R"({"s": {"text": "t", "evidence": "published"}})") {
-  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "entries": )" + entries + R"(, "sources": )" +
-                      sources + "}");
   try {
-    (void)SoftwareTable::load(folder.path);
+    (void)defaults_in(entries, sources);
   } catch (const Error& e) {
     return e.what();
   }
@@ -31,7 +23,7 @@ std::string refusal(const std::string& entries,
 }  // namespace
 
 TEST_CASE("every shipped default has a citation") {
-  for (const auto& entry : software().entries())
+  for (const auto& entry : row_defaults().entries())
     for (const auto& [field, d] : entry.defaults) {
       INFO(field);
       CHECK(d.source.text.size() > 10);
@@ -39,13 +31,10 @@ TEST_CASE("every shipped default has a citation") {
 }
 
 TEST_CASE("later entries go before earlier ones, and rows match whatever the case") {
-  const Folder folder(
-      R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}},
-      "entries": [
+  const RowDefaults table = defaults_in(R"([
     {"when": {}, "defaults": {"attention": ["flash2", "s"], "dropout": [0, "s"]}},
     {"when": {"source": "BLOG", "tp": [2, 4]}, "release": "second", "defaults": {"attention": ["unfused", "s", "why"]}},
-    {"when": {"source": "blog", "tp": 8}, "release": "third", "defaults": {"attention": ["cudnn", "s"]}}]})");
-  const SoftwareTable table = SoftwareTable::load(folder.path);
+    {"when": {"source": "blog", "tp": 8}, "release": "third", "defaults": {"attention": ["cudnn", "s"]}}])");
   const Measurement row = row_of(row_json());
   CHECK(text_of(table.defaults_for(row).at("attention").value) == "unfused");
   CHECK(text_of(table.defaults_for(row).at("dropout").value) == "0");
@@ -53,12 +42,10 @@ TEST_CASE("later entries go before earlier ones, and rows match whatever the cas
 }
 
 TEST_CASE("a row may meet any of several sets of conditions") {
-  const Folder folder(
-      R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}},
-      "entries": [
+  const RowDefaults table = defaults_in(R"([
     {"when": [{"source": "nobody"}, {"source": "blog", "tp": 8}], "defaults": {"attention": ["unfused", "s"]}},
-    {"when": [{"source": "nobody"}, {"source": "blog", "tp": 2}], "defaults": {"dropout": [0, "s"]}}]})");
-  const auto defaults = SoftwareTable::load(folder.path).defaults_for(row_of(row_json()));
+    {"when": [{"source": "nobody"}, {"source": "blog", "tp": 2}], "defaults": {"dropout": [0, "s"]}}])");
+  const auto defaults = table.defaults_for(row_of(row_json()));
   CHECK(defaults.contains("dropout"));
   CHECK_FALSE(defaults.contains("attention"));
 }
@@ -72,4 +59,19 @@ TEST_CASE("files of defaults are read strictly") {
   CHECK(refusal(R"([{"when": {}, "default": {}}])") == "unknown key 'default'");
   CHECK(refusal(R"([{"when": {}, "defaults": {}}])") == "nothing cites it");
   CHECK(refusal(R"([])", R"({"s": {"text": "t", "evidence": "hearsay"}})") != "accepted");
+}
+
+TEST_CASE("what a file says of its rows goes before what any row is given") {
+  nlohmann::json file{{"entries", {row_json()}}};
+  file["file_meta"]["defaults"] = nlohmann::json::parse(R"({"entries": [
+    {"when": {}, "release": "own", "defaults": {"attention": ["unfused", "s"]}},
+    {"when": {"tp": 8}, "defaults": {"attention": ["cudnn", "s"]}}],
+    "sources": {"s": {"text": "the paper, section 3", "evidence": "published"}}})");
+  const Measurement row = parse_measurements(file.dump(), "rows.json").at(0);
+  const MappedRow mapped = map_row(row, row_sources());
+  REQUIRE(mapped.job);
+  CHECK(mapped.job->scenario.kernels.attention == AttentionKernel::unfused);
+  CHECK(mapped.job->release == "own");
+  file["file_meta"]["defaults"]["entries"][0]["defaults"]["attention"] = "unfused";
+  CHECK_THROWS_AS(parse_measurements(file.dump(), "rows.json"), Error);
 }
