@@ -21,7 +21,7 @@ function(rehearse_add_module)
   set_property(GLOBAL PROPERTY REHEARSE_SEEN_BY_${arg_NAME} "${sees}")
   set_property(GLOBAL APPEND PROPERTY REHEARSE_MODULES ${arg_NAME})
   rehearse_precompile_headers(${target})
-  rehearse_unity(${target})
+  rehearse_unity(${target} 36)
   if(arg_ONCE)
     rehearse_runs_once(${target})
   endif()
@@ -34,9 +34,14 @@ endfunction()
 
 # Compiles sources in batches: most of a source's compile time goes into headers that its neighbours include as well.
 # Off with -DREHEARSE_UNITY=OFF, for whoever works on one file for hours.
+# A second argument says how many sources make a batch.
 function(rehearse_unity target)
   if(REHEARSE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 18)
+    set(batch 18)
+    if(ARGC GREATER 1)
+      set(batch ${ARGV1})
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # A source of a batch is to GCC a header, in which types without linkage would be a fault.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)

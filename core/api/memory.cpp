@@ -6,9 +6,9 @@
 namespace rehearse {
 
 MemoryAnswer memory(const Session& session, const Program& program, bool suggest) {
-  const MemoryRule rule;
+  const MemoryRule rule(session.cluster);
   MemoryAnswer answer{session.head(program), memory_report(program, session.cluster, rule)};
-  if (suggest && !answer.fits()) answer.memory.suggestion = smallest_change(session, rule);
+  if (suggest && !answer.fits()) answer.memory.suggestion = cheapest_change(session, rule);
   return answer;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/api/backend_choice.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/api/session/search_setup.hpp"
 #include "core/config/settings/strategy.hpp"
@@ -82,12 +83,17 @@ SearchReport search(const SearchSession& opened, const SearchRequest& request) {
   SearchReport report = asked_report(opened, request, fixes);
   const CostModel cost = opened.session.cost_model();
   const SearchProblem problem = problem_of(opened.session, cost);
-  report.result = search(problem, wanted, search_options(request, report, fixed), opened.own_is_a_plan);
+  SearchOptions options = search_options(request, report, fixed);
+  if (const auto& framework = opened.session.framework)
+    options.admits = [&framework](const StrategySettings& s) { return lacking(*framework, s).empty(); };
+  report.result = search(problem, wanted, options, opened.own_is_a_plan);
   return report;
 }
 
 SearchReport search(const Scenario& scenario, const SearchRequest& request) {
-  return search(open_search_session(scenario, request.data), request);
+  SearchSession opened = open_search_session(scenario, request.data);
+  observe(opened.session, request.observed);
+  return search(opened, request);
 }
 
 Document to_document(const SearchReport& report) { return search_document(report); }

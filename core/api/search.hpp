@@ -33,6 +33,9 @@ struct SearchRequest {
   Bytes most_memory{0};
   /// US dollars for an hour of a GPU. Default: 0, not known.
   Dollars price_per_gpu_hour{0};
+  /// Files of steps that the user measured, as observe() reads them (core/api/session/observed.hpp): they shift and
+  /// narrow the likely range. Default: none.
+  std::vector<std::string> observed{};
   /// What plays the best few: a registered back end. Default: empty, as SimulateOptions::backend.
   std::string backend{};
   /// Most plans to play. Default: -1, 32,768 over the GPUs, from 4 to 512. 0: all answers are closed forms.
@@ -55,7 +58,7 @@ struct SearchRequest {
 /// `own_refused` says why, and the best is held against none. Throws Error: usage where the scenario names what there
 /// is not, nothing is left to search or an objective lacks a figure; unavailable for a back end that is not built in.
 [[nodiscard]] SearchReport search(const Scenario& scenario, const SearchRequest& request = {});
-/// The same of an opened scenario (core/api/session/search_setup.hpp); `data` is its own.
+/// The same of an opened scenario (core/api/session/search_setup.hpp); `data` and `observed` are its own.
 [[nodiscard]] SearchReport search(const SearchSession& opened, const SearchRequest& request = {});
 
 /// Tables of the best plans, records for spreadsheets, JSON (rehearse/search/v1) for programs.

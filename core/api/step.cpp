@@ -4,6 +4,7 @@
 
 #include "core/api/backend_choice.hpp"
 #include "core/api/memory.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/session/step_answer.hpp"
 #include "core/api/session/what_if.hpp"
@@ -58,23 +59,24 @@ RunOptions run_options(const Session& session, const SimulateOptions& options) {
 
 }  // namespace
 
-StepReport estimate(const Session& session, const Program& program, bool suggest) {
-  MemoryAnswer answer = memory(session, program, suggest);
-  if (!answer.fits()) return without_times(std::move(answer));
+StepReport estimate(const Session& session, const Program& program, const EstimateOptions& options) {
+  MemoryAnswer answer = memory(session, program, options.suggest);
+  if (!answer.fits() && !options.despite_memory) return without_times(std::move(answer));
   const CostModel cost = session.cost_model();
   const Estimate e = estimate(program, cost, session.scenario.strategy, steps_to_play(session));
   return report_of(session, program, cost, as_result(program, e), std::move(answer.memory));
 }
 
 StepReport estimate(const Scenario& scenario, const EstimateOptions& options) {
-  const Session session = open_session(scenario, {.data = options.data});
-  return estimate(session, session.lowered(), options.suggest);
+  Session session = open_session(scenario, {.data = options.data});
+  observe(session, options.observed);
+  return estimate(session, session.lowered(), options);
 }
 
 StepReport simulate(const Session& session, const Program& program, const SimulateOptions& options) {
   const std::string backend = known_backend(options.backend);
   MemoryAnswer answer = memory(session, program, options.suggest);
-  if (!answer.fits() && !options.play_anyway) return without_times(std::move(answer));
+  if (!answer.fits() && !options.despite_memory) return without_times(std::move(answer));
   std::vector<GanttRow> rows;
   if (options.pictured > 0) rows = sampled(role_rows(program), options.pictured);
   std::set<int> traced = options.traced;
@@ -95,11 +97,13 @@ StepReport simulate(const Session& session, const Program& program, const Simula
 StepReport simulate(const Scenario& scenario, const SimulateOptions& options) {
   Session session = open_session(scenario, {.data = options.data});
   apply_what_if(session, options.what_if);
+  observe(session, options.observed);
   return simulate(session, session.lowered(), options);
 }
 
 Document to_document(const StepReport& report) {
-  return report.memory.fits() ? step_document(report) : memory_document(report.head, report.memory);
+  const bool timed = report.memory.fits() || report.metrics.step_time > Seconds{0};
+  return timed ? step_document(report) : memory_document(report.head, report.memory);
 }
 std::string to_json(const StepReport& report) { return to_document(report).json; }
 

@@ -1,12 +1,15 @@
 #include "core/api/validate.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "core/api/data_directory.hpp"
 #include "core/base/near_names.hpp"
 #include "core/play/backend.hpp"
+#include "core/report/formats/text_output.hpp"
+#include "core/scoreboard/ranges/range_fit.hpp"
 
 namespace rehearse {
 
@@ -34,6 +37,39 @@ std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::st
   return rows;
 }
 
+/// An id as the name of a file.
+std::string file_name(std::string id) {
+  for (char& c : id)
+    if (c == '/' || c == ':' || c == ' ') c = '_';
+  return id + ".json";
+}
+
+int write_scenarios(const Scoreboard& board, const std::filesystem::path& folder) {
+  int written = 0;
+  for (const ScoredRow& row : board.rows) {
+    const auto text = row.predicted ? scenario_text(row.row) : std::nullopt;
+    if (!text) continue;
+    std::filesystem::create_directories(folder / row.row.file);
+    write_file((folder / row.row.file / file_name(row.row.id)).string(), *text);
+    ++written;
+  }
+  return written;
+}
+
+/// The shipped ranges, or new ones.
+void add_ranges(const DataDirectory& data, bool fit, ValidateAnswer& out) {
+  if (fit) {
+    std::vector<ErrorGroup> groups = load_first_errors(data.first_errors());
+    std::vector<ErrorGroup> later = groups_of(out.board);
+    std::move(later.begin(), later.end(), std::back_inserter(groups));
+    out.ranges = PredictionRanges::of(RangeFit(groups));
+    out.parts.judgement = judge_ranges(groups);
+  } else {
+    out.ranges = PredictionRanges::load(data.prediction_errors());
+  }
+  give_ranges(out.board, out.ranges);
+}
+
 }  // namespace
 
 ValidateAnswer validate(const std::vector<std::string>& files, const ValidateOptions& options) {
@@ -51,7 +87,9 @@ ValidateAnswer validate(const std::vector<std::string>& files, const ValidateOpt
   score_options.backend = options.backend;
   score_options.workers = options.workers;
   score_options.progress = options.progress;
-  ValidateAnswer out{score(rows, paths, score_options), {}, options.row};
+  ValidateAnswer out{score(rows, paths, score_options), {}, {}, 0, options.row};
+  add_ranges(data, options.fit_ranges, out);
+  if (!options.write_scenarios.empty()) out.scenarios_written = write_scenarios(out.board, options.write_scenarios);
   out.parts.rows = options.rows;
   if (options.row.empty()) out.parts.kernels = score_kernels(kernel_files, rows, data.topologies());
   if (options.leave_out) {

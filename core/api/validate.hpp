@@ -26,9 +26,14 @@ struct ValidateOptions {
   /// Whether each source is predicted again without the constants that were fitted on its steps. Default: no; takes as
   /// long again.
   bool leave_out = false;
+  /// Whether likely ranges are fitted again, on these rows and on the first errors (topologies/first_errors.json), and
+  /// judged by leaving out each source in turn; rows then get the new ranges. Default: no, rows get the shipped ones.
+  bool fit_ranges = false;
   /// Registered back end that plays every tenth row of each source, up to 64 GPUs, beside the closed form. Default:
   /// empty, none.
   std::string agreement{};
+  /// Folder that every predicted row is written to as a scenario, FILE/ID.json. Default: empty, none is.
+  std::filesystem::path write_scenarios{};
   /// Threads. Default: 0, as many as the machine has cores. The answer is the same for any number.
   int workers = 0;
   /// Rows done, of all; called by any thread, one at a time. Default: nothing is called.
@@ -38,9 +43,12 @@ struct ValidateOptions {
 struct ValidateAnswer {
   /// Training steps: of every row what was measured, predicted and assumed, or why it was skipped; error figures.
   Scoreboard board;
-  /// Kernels, collectives, and what `leave_out` and `agreement` asked for.
+  /// Kernels, collectives, and what `leave_out`, `fit_ranges` and `agreement` asked for.
   ScoreboardParts parts;
-  std::string row;  ///< ValidateOptions::row; where it is not empty, board.rows holds that row alone.
+  /// The ranges that rows were given.
+  PredictionRanges ranges;
+  int scenarios_written = 0;  ///< Into ValidateOptions::write_scenarios.
+  std::string row;            ///< ValidateOptions::row; where it is not empty, board.rows holds that row alone.
 };
 
 /// `files` are JSON entries or CSV of measured steps, tables of collectives, and kernels by shape

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/config/scenario.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/formats/text_output.hpp"
 
@@ -49,6 +50,21 @@ std::vector<Option> result_options() {
       {"-o,--output", "FILE", "write the result there", "standard output"}};
 }
 
+void print_warnings(const Scenario& scenario, Console& console) {
+  for (const std::string& warning : scenario.warnings) console.err << "note: " << warning << '\n';
+}
+
+Option despite_memory_option() {
+  return {"--despite-memory", "", "step time of a plan that does not fit, too; the exit code is 3 as without"};
+}
+
+Option observed_option(const std::string& what) {
+  return {"--observed", "FILE",
+          "steps that you measured, which shift and narrow the likely range: " + what +
+              "; the range without them is "
+              "shown, too",
+          "", true};
+}
 Option dry_run_option() { return {"--dry-run", "", "print the scenario with every default written out, and stop"}; }
 
 void check_output(const Arguments& arguments) {

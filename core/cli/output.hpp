@@ -4,14 +4,26 @@
 #include "core/cli/verb.hpp"
 #include "core/report/formats/document.hpp"
 
+namespace rehearse {
+struct Scenario;
+}
+
 namespace rehearse::cli {
 
 /// SCENARIO.
 [[nodiscard]] Positional scenario_positional();
 /// --set, --format, -o.
 [[nodiscard]] std::vector<Option> result_options();
+/// --observed. `what` says which files are taken.
+[[nodiscard]] Option observed_option(
+    const std::string& what = "rows as 'validate --measurements' takes them, or a trace of the scenario's job");
 /// --dry-run.
 [[nodiscard]] Option dry_run_option();
+/// One line each to standard error: former spellings in the scenario, and what its framework cannot do.
+void print_warnings(const Scenario& scenario, Console& console);
+
+/// --despite-memory
+[[nodiscard]] Option despite_memory_option();
 
 /// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console. Throws
 /// Error (usage) for an unknown format, and for a file that cannot be written.

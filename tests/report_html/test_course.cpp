@@ -44,7 +44,7 @@ TEST_CASE("the highest point of a rank's course is its peak", "[memory]") {
   const MemoryRule rule;
   for (const RoleMemory& role : rule.peaks(program)) {
     double most = 0;
-    for (const MemoryPoint& p : memory_course(program, role.rank, rule.workspace, rule.framework))
+    for (const MemoryPoint& p : memory_course(program, role.rank, rule.workspace, rule.outside(program, role.rank)))
       most = std::max(most, sum(p.by_category));
     CHECK(most == Approx(role.peak.value()));
   }

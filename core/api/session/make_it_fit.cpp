@@ -1,11 +1,14 @@
 #include "core/api/session/make_it_fit.hpp"
-#include "core/config/settings/strategy.hpp"
-#include "core/strategy/workload.hpp"
 
 #include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
+
+#include "core/config/settings/strategy.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/estimate/evaluation.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 
@@ -35,8 +38,20 @@ std::vector<Change> candidates(const Session& session) {
   out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::selective); });
   out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::full); });
   out.push_back([](StrategySettings& s) { return s.tp > 1 && !std::exchange(s.sequence_parallel, true); });
-  out.push_back(
-      [](StrategySettings& s) { return s.dp > 1 && std::exchange(s.zero_stage, std::max(1, s.zero_stage)) == 0; });
+  for (int stage = 1; stage <= 3; ++stage)
+    out.push_back([stage](StrategySettings& s) {
+      return s.dp > 1 && !s.fsdp.enabled && std::exchange(s.zero_stage, std::max(stage, s.zero_stage)) < stage;
+    });
+  out.push_back([](StrategySettings& s) {
+    if (s.dp == 1 || s.fsdp.enabled) return false;
+    s.fsdp.enabled = true;
+    s.zero_stage = 0;
+    s.dp_shard = s.dp;
+    s.dp_replicate = 1;
+    return true;
+  });
+  for (const Offload what : {Offload::optimizer, Offload::activations})
+    out.push_back([what](StrategySettings& s) { return std::exchange(s.offload, what) == Offload::none; });
   for (std::int64_t b = now.microbatch / 2; b >= 1; --b)
     if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
   for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
@@ -69,37 +84,57 @@ std::vector<std::string> settings_text(const StrategySettings& from, const Strat
   changed("pp", from.pp, to.pp);
   changed("ep", from.ep, to.ep);
   changed("dp", from.dp, to.dp);
+  changed("fsdp.enabled", from.fsdp.enabled, to.fsdp.enabled);
+  changed("offload", name_of(from.offload), name_of(to.offload));
   if (from.dp_shard > 1) changed("dp_replicate", from.dp_replicate, to.dp_replicate);
   return out;
 }
 
-std::optional<Suggestion> try_settings(const Session& session, const MemoryRule& rule,
-                                       const StrategySettings& settings) {
-  try {
-    const MemoryReport report = memory_report(session.lowered(settings), session.cluster, rule);
-    if (!report.fits()) return {};
-    return Suggestion{settings_text(session.scenario.strategy, settings), report.tightest().needed};
-  } catch (const Error&) {
-    return {};  // This network or schedule refuses the change: the next may do.
+/// The settings as they are, where they fit; nothing for what does not or is refused.
+class Trial {
+ public:
+  Trial(const Session& session, const MemoryRule& rule) : session_(session), rule_(rule), cost_(session.cost_model()) {}
+
+  /// Keeps the fastest that fits.
+  void consider(const StrategySettings& settings) {
+    try {
+      const Program program = session_.lowered(settings);
+      const MemoryReport report = memory_report(program, session_.cluster, rule_);
+      if (!report.fits()) return;
+      const int steps = steps_in_period(settings, session_.workload.input);
+      const Seconds time = estimate(program, cost_, settings, steps).step_time;
+      if (best_ && best_->step_time <= time) return;
+      best_ = Suggestion{settings_text(session_.scenario.strategy, settings), report.tightest().needed, time};
+    } catch (const Error&) {
+      // This network or schedule refuses the change: others may do.
+    }
   }
-}
+  [[nodiscard]] const std::optional<Suggestion>& best() const { return best_; }
+
+ private:
+  const Session& session_;
+  const MemoryRule& rule_;
+  CostModel cost_;
+  std::optional<Suggestion> best_;
+};
 
 }  // namespace
 
-std::optional<Suggestion> smallest_change(const Session& session, const MemoryRule& rule) {
+std::optional<Suggestion> cheapest_change(const Session& session, const MemoryRule& rule) {
   const std::vector<Change> changes = candidates(session);
+  Trial trial(session, rule);
   for (const Change& change : changes) {
     StrategySettings s = session.scenario.strategy;
-    if (!change(s)) continue;
-    if (auto found = try_settings(session, rule, s)) return found;
+    if (change(s)) trial.consider(s);
   }
-  for (std::size_t i = 0; i < changes.size(); ++i)
+  if (trial.best()) return trial.best();
+  for (std::size_t i = 0; i < changes.size(); ++i) {
     for (std::size_t j = i + 1; j < changes.size(); ++j) {
       StrategySettings s = session.scenario.strategy;
-      if (!changes[i](s) || !changes[j](s)) continue;
-      if (auto found = try_settings(session, rule, s)) return found;
+      if (changes[i](s) && changes[j](s)) trial.consider(s);
     }
-  return {};
+  }
+  return trial.best();
 }
 
 }  // namespace rehearse

@@ -1,5 +1,5 @@
 #pragma once
-// The smallest change of a scenario that makes it fit.
+// The change of a scenario that makes it fit and costs the least time.
 
 #include <optional>
 
@@ -7,9 +7,10 @@
 
 namespace rehearse {
 
-/// Tries single changes, cheapest first: recomputation selective, then full, sequence parallelism, ZeRO 1, smaller
-/// microbatches, larger tp (inside a machine) and larger pp, both taken from dp; then pairs of them in the same order.
-/// Each is lowered and its peak memory computed. Empty when none fits, or the scenario already does.
-[[nodiscard]] std::optional<Suggestion> smallest_change(const Session& session, const MemoryRule& rule);
+/// Tries every single change: recomputation, sequence parallelism, ZeRO 1 to 3, FSDP, offloading, smaller microbatches,
+/// and larger tp (inside a machine), cp, ep and pp, taken from dp. Each is lowered, its peak memory worked out, and its
+/// step in closed form where it fits; the shortest step wins. Where no single change does, every pair of them. Empty
+/// when none fits.
+[[nodiscard]] std::optional<Suggestion> cheapest_change(const Session& session, const MemoryRule& rule);
 
 }  // namespace rehearse

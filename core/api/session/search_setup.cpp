@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/api/build_info.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/sample_name.hpp"
 #include "core/base/index.hpp"
 #include "core/config/full_key.hpp"
@@ -100,10 +101,8 @@ SearchReport search_report_of(const Session& session, const std::string& file) {
   out.scenario = std::filesystem::path(file).stem().string();
   out.scenario_json = resolved_json(session.scenario);
   out.figures = figures_of(session);
-  out.range = [kind = kind_of(session.workload.network, session.scenario.strategy, session.cluster),
-               ranges = PredictionRanges::load(session.data.prediction_errors())](const StrategySettings& s) {
-    return ranges.range({kind.model, kind.generation, kind.generation.empty() ? "" : strategy_family(s)});
-  };
+  out.range = ranges_for(session).range(
+      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
   const Network& network = session.workload.network;
   const TrainingSettings& t = session.scenario.training;
   out.subject =

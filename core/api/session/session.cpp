@@ -49,18 +49,46 @@ Network load_model(const DataDirectory& data, const Scenario& scenario) {
         .load(!m.inline_json.empty() ? m.inline_json
               : m.file.empty()       ? m.name
                                      : m.file,
-              {}, {scenario.training.image_height, scenario.training.image_width});
+              {},
+              {scenario.training.image_height, scenario.training.image_width, scenario.framework.merged_projections});
   });
 }
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
   const std::string& named = s.scenario.calibration;
-  const CalibrationOptions options = calibration_options(s.scenario.kernels);
+  CalibrationOptions options = calibration_options(s.scenario.kernels);
+  // What a profile names may never have been measured on these GPUs; what the user names must be there.
+  options.attention_or_default = !s.scenario.stated.contains("kernels.flash");
   if (named.empty() || s.profile) return load_calibration(s.data.calibration(), gpu, options);
   const auto read = [](const std::string& file) { return parse_calibration(read_text(file), file); };
   const std::string file = is_file_reference(named) ? named : (s.data.calibration() / (named + ".json")).string();
   const CalibrationProfile given = read(file);
   return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu, options);
+}
+
+/// The framework that the scenario names.
+std::optional<Framework> framework_of(const DataDirectory& data, Scenario& scenario) {
+  if (scenario.framework.name.empty()) return std::nullopt;
+  return in_scenario(scenario, "framework", [&] {
+    Framework found = Frameworks::load(data.frameworks()).find(scenario.framework.name);
+    scenario.framework.name = found.id();
+    return found;
+  });
+}
+
+/// What the framework's profile says goes into the scenario, where that is silent; what it cannot do is warned of.
+std::vector<TakenFact> framework_facts(const std::optional<Framework>& framework, const Cluster& cluster,
+                                       Scenario& scenario) {
+  std::vector<TakenFact> out;
+  if (framework)
+    out = in_scenario(scenario, "framework",
+                      [&] { return take(*framework, scenario, {cluster.parts().front().gpu->generation}); });
+  apply_checkpoints(scenario);
+  if (framework)
+    for (const Ability& ability : lacking(*framework, scenario))
+      scenario.warnings.push_back(fmt::format("{}: {} cannot do {} {} ({})", scenario.origin, framework->id(),
+                                              ability.kind, ability.name, ability.source.text));
+  return out;
 }
 
 /// Where one of the files that the scenario names is a device profile. A cluster that is one is priced by it.
@@ -174,18 +202,22 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty())
     devices = read_placement(read_text(file), file, cluster);
+  else if (scenario.cluster.gpus_per_node > 0)
+    devices = first_devices(cluster, scenario.cluster.gpus_per_node, scenario.origin + ": /cluster/gpus_per_node");
   if (options.resolved)
     resolve_axes(scenario, ranks             ? *ranks
                            : devices.empty() ? cluster.device_count()
                                              : static_cast<int>(devices.size()));
+  std::optional<Framework> framework = framework_of(data, scenario);
+  std::vector<TakenFact> taken = framework_facts(framework, cluster, scenario);
   Network network = load_model(data, scenario);
   network =
       in_scenario(scenario, "training.lora", [&] { return with_adapters(std::move(network), scenario.training.lora); });
   if (network.sequences && scenario.training.sequence_length == 0)
     scenario.training.sequence_length = network.max_sequence_length;
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
-  Session out{std::move(data),    std::move(catalogue), std::move(scenario), std::move(cluster),
-              std::move(devices), std::move(workload),  std::move(profile)};
+  Session out{std::move(data),     std::move(catalogue), std::move(scenario),  std::move(cluster), std::move(devices),
+              std::move(workload), std::move(profile),   std::move(framework), std::move(taken)};
   if (StrategySettings& strategy = out.scenario.strategy; options.resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance",
                            [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });

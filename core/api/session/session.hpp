@@ -16,6 +16,7 @@
 #include "core/api/data_directory.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/config/scenario.hpp"
+#include "core/framework/framework.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/price/calibration/device_profile.hpp"
 #include "core/price/cost_model.hpp"
@@ -39,13 +40,16 @@ struct Session {
   /// Where the scenario's cluster or calibration is one: measured on this machine by `rehearse calibrate`. Programs are
   /// then as that device stores them.
   std::shared_ptr<const DeviceProfile> profile{};
-  std::map<int, double> slowdown{};  ///< Ranks whose kernels take longer (what_if.hpp).
+  std::optional<Framework> framework{};  ///< That the scenario names.
+  std::vector<TakenFact> taken{};        ///< What it took from the framework's profile.
+  std::map<int, double> slowdown{};      ///< Ranks whose kernels take longer (what_if.hpp).
   /// What apply_what_if() changed.
   struct Changes {
     std::string words;   ///< Empty for nothing.
     bool links = false;  ///< Rates of links among it, which show only where collectives are played as flows.
   };
   Changes changes{};
+  std::vector<ErrorGroup> own{};  ///< Errors of steps that the user measured (observed.hpp).
 
   /// Throws Error (usage) where axes, sizes or the schedule do not work out.
   [[nodiscard]] Program lowered() const;

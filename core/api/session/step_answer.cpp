@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/api/session/observed.hpp"
 #include "core/base/index.hpp"
 #include "core/estimate/evaluation.hpp"
 #include "core/strategy/workload.hpp"
@@ -39,8 +40,8 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   StepReport out;
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
-  out.range = PredictionRanges::load(session.data.prediction_errors())
-                  .range(kind_of(session.workload.network, session.scenario.strategy, session.cluster));
+  out.range = ranges_for(session).range(
+      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
   out.memory = std::move(memory);
   out.begin = run.begin;
   out.breakdown = without_rounding(slowest.breakdown, run.step_time);

@@ -12,7 +12,7 @@ Verb calibrate_verb() {
           {},
           [](const Arguments&, Console&) -> int {
             throw Error(ErrorKind::unavailable, "this build has no real back end", "calibrate",
-                        "build with -DREHEARSE_GPU=ON");
+                        "./bootstrap build builds all of it");
           }};
 }
 

@@ -97,7 +97,8 @@ Document document_of(const MeasuredWorkload& w, const MeasuredProgram& made, con
 }  // namespace
 
 int simulate_measured(const std::string& file, const Arguments& arguments, Console& console) {
-  for (const char* option : {"--what-if", "--html", "--dry-run", "--trace-ranks", "--no-fold", "--all-flows"})
+  for (const char* option :
+       {"--what-if", "--html", "--dry-run", "--trace-ranks", "--no-fold", "--all-flows", "--observed"})
     if (arguments.has(option))
       throw Error(ErrorKind::usage, "a traced step is played without it", option,
                   "leave it out, or give a scenario: " + file + " is what 'import trace' wrote");

@@ -13,7 +13,7 @@ Verb run_verb() {
           {},
           [](const Arguments&, Console&) -> int {
             throw Error(ErrorKind::unavailable, "this build has no real back end", "run",
-                        "build with -DREHEARSE_GPU=ON");
+                        "./bootstrap build builds all of it");
           }};
 }
 

@@ -1,8 +1,8 @@
 #include "core/cli/run/validate_run.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -12,6 +12,7 @@
 #include "core/base/index.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
+#include "core/cli/max_error.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_rank.hpp"
 #include "core/report/html/gantt_data.hpp"
@@ -26,18 +27,7 @@ namespace rehearse::cli {
 namespace {
 
 constexpr int kWarmUp = 3;
-
-double max_error_of(const Arguments& arguments) {
-  std::string text = arguments.text("--max-error");
-  const bool percent = text.ends_with('%');
-  if (percent) text.pop_back();
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= 0))
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", arguments.text("--max-error")), "--max-error",
-                "example: --max-error 10%, or 0.1");
-  return percent ? value / 100 : value;
-}
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// The scenario on this machine, as the profile describes it.
 Session open_here(const Arguments& arguments, int ranks) {
@@ -246,9 +236,8 @@ int validate_rank(Session& session, const Place& place, const Arguments& argumen
   print(document, arguments, console);
   if (arguments.has("--trace")) comparison.write_trace(arguments.text("--trace"), console);
   write_html("validate", document, arguments, console, [&] { return comparison.pictures(); });
-  if (!arguments.has("--max-error")) return 0;
   const double error = std::abs(relative_error(result.predicted, result.measured));
-  if (error <= max_error_of(arguments)) return 0;
+  if (error <= max_error(arguments).value_or(kNoLimit)) return 0;
   console.err << fmt::format("the step is {:.1f} % off\n", 100 * error);
   return static_cast<int>(ErrorKind::check_failed);
 }
@@ -269,7 +258,7 @@ int validate_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   check_device(arguments);
-  if (arguments.has("--max-error")) (void)max_error_of(arguments);
+  (void)max_error(arguments);
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) place = place_from(process_environment());
   const int ranks = place ? place->ranks : static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
@@ -297,9 +286,7 @@ std::vector<Option> validate_run_options() {
       {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
       {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64; on GPUs also plan, as the scenario says",
        "fp32; plan on GPUs"},
-      {"--max-error", "SHARE", "exit with 1 where the step is further off, as in 10%"},
-      {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"},
-      backend_option()};
+      {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"}};
 }
 
 }  // namespace rehearse::cli

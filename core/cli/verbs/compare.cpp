@@ -62,9 +62,12 @@ ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all,
   out.needed = report.memory.tightest().needed;
   out.capacity = report.memory.tightest().capacity;
   if (!out.fits) return out;
+  const StepReport answered = with_bias(report);
   out.rows = report.rows;
-  out.metrics = report.metrics;
-  out.breakdown = report.breakdown;
+  out.metrics = answered.metrics;
+  out.breakdown = answered.breakdown;
+  out.modelled = report.metrics.step_time;
+  out.range = report.range;
   out.begin = report.begin;
   out.trace = report.trace;
   return out;
@@ -76,7 +79,7 @@ HtmlParts pipelines_of(const std::vector<ComparedStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ComparedStep& s = steps[i];
     if (!s.trace || s.rows.empty()) continue;
-    list.push_back(nlohmann::ordered_json::parse(gantt_json({{s.trace.get(), s.rows, s.begin, s.metrics.step_time}})));
+    list.push_back(nlohmann::ordered_json::parse(gantt_json({{s.trace.get(), s.rows, s.begin, s.modelled}})));
     list.back()["name"] = std::string(1, static_cast<char>('A' + i % 26));
   }
   return {{"gantts", list.dump()}};
@@ -107,7 +110,7 @@ int compare_trace(const std::vector<std::string>& words, const Arguments& argume
   options.backend = chosen_backend(arguments, console);
   options.fold = !arguments.has("--no-fold");
   options.suggest = false;
-  options.play_anyway = true;  // The job ran.
+  options.despite_memory = true;  // The job ran.
   options.pictured = 0;
   for (const RankTrace& r : job.ranks)
     if (r.rank < program.mesh.ranks()) options.traced.insert(r.rank);

@@ -1,3 +1,4 @@
+#include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/cli/html_output.hpp"
@@ -11,13 +12,17 @@ namespace {
 int estimate_step(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
-  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  print_warnings(session.scenario, console);
+  observe(session, arguments.all("--observed"));
   const Program program = session.lowered();
   if (arguments.has("--dry-run")) {
     console.out << resolved_json(session.scenario);
     return 0;
   }
-  const StepReport report = rehearse::estimate(session, program);
+  EstimateOptions options;
+  options.despite_memory = arguments.has("--despite-memory");
+  const StepReport report = rehearse::estimate(session, program, options);
   const bool fits = report.memory.fits();
   const Document document = to_document(report);
   print(document, arguments, console);
@@ -39,7 +44,9 @@ Verb estimate_verb() {
             "Prices every body once and uses the schedule's recurrence. 'simulate' plays the same Program and sees "
             "what shares a wire.",
             estimate_step};
+  verb.options.push_back(observed_option());
   verb.options.push_back(html_option());
+  verb.options.push_back(despite_memory_option());
   verb.options.push_back(dry_run_option());
   return verb;
 }

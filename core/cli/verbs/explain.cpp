@@ -11,6 +11,7 @@
 #include "core/base/near_names.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/cli/verbs/framework_words.hpp"
 #include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cli/verbs/listings.hpp"
 #include "core/cluster/fabric.hpp"
@@ -31,6 +32,7 @@
 #include "core/play/words.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/scoreboard/rows/row_field_help.hpp"
 #include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -263,6 +265,8 @@ const std::vector<ExplainKind>& kinds_explain() {
       {"operator", explain_operator, operator_names, true},
       {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); },
        [] { return layer_kinds().names(); }},
+      {"framework", [](const std::string& n) { return framework_page(find_data(), n); },
+       [] { return framework_names(find_data()); }},
       {"strategy", explain_strategy, strategy_names},
       {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); },
        [] { return schedules().names(); }},
@@ -330,6 +334,18 @@ std::vector<std::string> called(const std::string& name) {
               fmt::format("{} see 'rehearse list keys'", question_of(meant)));
 }
 
+/// Fields of measured rows and the words that each may have.
+Blocks explain_rows() {
+  Facts measured{"Measured", {}}, config{"Configuration", {}};
+  for (const RowFieldHelp& f : measured_field_help()) measured.rows.emplace_back(f.names, f.help);
+  for (const RowFieldHelp& f : row_field_help()) config.rows.emplace_back(f.names, f.help);
+  return {Paragraph{"A row is one measured training step: rehearse validate --measurements FILE, a JSON file of "
+                    "{\"entries\": [{\"id\", \"source\", \"config\": {}, \"measured\": {}}]}, or CSV. What a row "
+                    "leaves unsaid comes from file_meta.defaults of its file, then from its framework's profile; "
+                    "--explain ROW shows where each field came from."},
+          std::move(measured), std::move(config)};
+}
+
 void show(const Blocks& blocks, Console& console) {
   console.out << formats().at("table").value(Document{blocks, {}, {}}, console.style);
 }
@@ -378,7 +394,9 @@ int explain_verb_run(const Arguments& arguments, Console& console) {
   }
   const std::string what = arguments.text("WHAT");
   const auto colon = what.find(':');
-  if (colon != std::string::npos)
+  if (what == "rows")
+    show(explain_rows(), console);
+  else if (colon != std::string::npos)
     show(explain_kind(what.substr(0, colon), what.substr(colon + 1)), console);
   else if (what == "plan" || what.starts_with("plan."))
     console.out << fitted(explain_plan(what), console.style.width);
@@ -408,12 +426,12 @@ Verb explain_verb() {
       "explain",
       "What a key of the scenario means, what a named thing is, or what a word of the field means.",
       {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100",
-       "rehearse explain bubble"},
+       "rehearse explain bubble", "rehearse explain rows"},
       {{"WHAT",
         "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, family, operator, layer, "
         "gpu, "
         "machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay, collective, "
-        "algorithm or term; nothing lists the keys",
+        "algorithm or term; rows: what a measured row may say; nothing lists the keys",
         false}},
       {{"--json-schema", "", "print the JSON Schema of scenario files, which editors check and complete by"}},
       "",

@@ -43,7 +43,7 @@ Bytes host_memory(const MemoryReport& memory) {
 
 Exported exported(const Session& session, const Program& program, const std::string& target) {
   const CostModel cost = session.cost_model();
-  const MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
+  const MemoryReport memory = memory_report(program, session.cluster, MemoryRule(session.cluster));
   const ExportInput input{job_name(session.scenario.origin),
                           session.scenario,
                           session.workload,
@@ -122,6 +122,7 @@ int export_plan(const Arguments& arguments, Console& console) {
   if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
   check_output(report);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  print_warnings(session.scenario, console);
   const Program program = session.lowered();
   const Exported e = exported(session, program, target);
   const std::string folder = arguments.text("--output", job_name(session.scenario.origin) + "." + target);

@@ -25,7 +25,7 @@ int list(const Arguments& arguments, Console& console) {
   const std::string kind = arguments.text("WHAT");
   const DataDirectory data = find_data();
   const Table table = listing(kind, data);
-  print({listing_to_read(kind, data), table, json_of(kind, table)}, arguments, console);
+  print({listing_to_read(kind, data, arguments.has("--all")), table, json_of(kind, table)}, arguments, console);
   return 0;
 }
 
@@ -34,11 +34,12 @@ int list(const Arguments& arguments, Console& console) {
 Verb list_verb() {
   Verb verb{"list",
             "Everything that has a name.",
-            {"rehearse list models", "rehearse list machines --format md"},
+            {"rehearse list models", "rehearse list machines --format md", "rehearse list keys --all"},
             {{"WHAT", fmt::format("{}", fmt::join(listing_kinds(), ", "))}},
-            result_options(),
+            {{"--all", "", "of keys, also what frameworks do and what few set"}},
             "",
             list};
+  for (Option& o : result_options()) verb.options.push_back(std::move(o));
   std::erase_if(verb.options, [](const Option& o) { return o.name == "--set"; });
   return verb;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/cli/verbs/framework_words.hpp"
 #include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/collective/algorithm.hpp"
@@ -142,6 +143,22 @@ Table glossary(const DataDirectory& data) {
   return t;
 }
 
+/// A line for each key; types and ranges are on its page. What few set is counted only, but for `all`.
+std::vector<DocumentBlock> keys_to_read(bool all) {
+  Table t{"", {{"key"}, {"default"}, {"what"}}, {}};
+  std::size_t left_out = 0;
+  for (const KeyHelp& k : scenario_keys()) {
+    if (k.seldom && !all)
+      ++left_out;
+    else
+      t.rows.push_back({k.key, k.fallback, k.help});
+  }
+  std::string more = "rehearse explain KEY says its type, its range and what it does.";
+  if (left_out > 0)
+    more += fmt::format(" {} more, what frameworks do and what few set: rehearse list keys --all.", left_out);
+  return {std::move(t), Paragraph{std::move(more)}};
+}
+
 /// As a column each for the term and its sentence, which is longer than a line.
 std::vector<DocumentBlock> glossary_to_read(const DataDirectory& data) {
   Facts words{"", {}};
@@ -175,6 +192,7 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"operators", operators},
       {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
       {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
+      {"frameworks", framework_listing},
       {"strategies", strategies_and_aliases},
       {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
       {"backends", [](const DataDirectory&) { return registered(backends()); }},
@@ -197,7 +215,8 @@ std::vector<std::string> listing_kinds() {
   return out;
 }
 
-std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data) {
+std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data, bool all) {
+  if (kind == "keys") return keys_to_read(all);
   if (kind == "strategies") return strategies_to_read();
   if (kind == "glossary") return glossary_to_read(data);
   return {listing(kind, data)};

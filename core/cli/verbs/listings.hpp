@@ -16,7 +16,8 @@ namespace rehearse::cli {
 /// The first column of every listing is the name. Throws Error (usage) for an unknown kind.
 [[nodiscard]] Table listing(const std::string& kind, const DataDirectory& data);
 
-/// The same as people read it: where names have more to say than a line holds, it is wrapped.
-[[nodiscard]] std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data);
+/// The same as people read it: where names have more to say than a line holds, it is wrapped. Of keys those that users
+/// set, or all.
+[[nodiscard]] std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data, bool all);
 
 }  // namespace rehearse::cli

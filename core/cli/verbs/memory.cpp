@@ -15,16 +15,19 @@ int memory(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  print_warnings(session.scenario, console);
   const Program program = session.lowered();
   if (arguments.has("--dry-run")) {
     console.out << resolved_json(session.scenario);
     return 0;
   }
   if (arguments.has("--over-time")) {
-    print(memory_curve_document(program, MemoryRule{},
+    print(memory_curve_document(program, MemoryRule(session.cluster),
                                 fmt::format("{}: device memory over a step", session.head(program).plan.strategy)),
           arguments, console);
-    return memory_report(program, session.cluster, MemoryRule{}).fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+    return memory_report(program, session.cluster, MemoryRule(session.cluster)).fits()
+               ? 0
+               : static_cast<int>(ErrorKind::infeasible);
   }
   const MemoryAnswer answer = rehearse::memory(session, program);
   const Document document = to_document(answer);

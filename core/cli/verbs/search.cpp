@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "core/api/search.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
@@ -94,7 +95,9 @@ int search_plans(const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Scenario scenario = load_scenario_file(arguments.text("SCENARIO"), arguments.all("--set"));
   SearchRequest request = request_of(arguments, console);
-  const SearchSession opened = open_search_session(scenario);
+  SearchSession opened = open_search_session(scenario);
+  print_warnings(opened.session.scenario, console);
+  observe(opened.session, arguments.all("--observed"));
   if (!opened.own_is_a_plan)
     console.err << fmt::format(
         "note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
@@ -137,6 +140,7 @@ Verb search_verb() {
             "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
             search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(observed_option());
   verb.options.push_back(html_option());
   return verb;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/session/step_answer.hpp"
 #include "core/api/session/what_if.hpp"
@@ -105,7 +106,9 @@ int simulate(const Arguments& arguments, Console& console) {
     return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  print_warnings(session.scenario, console);
   change(session, arguments);
+  observe(session, arguments.all("--observed"));
   if (arguments.has("--dry-run")) {
     (void)session.lowered();
     console.out << resolved_json(session.scenario);
@@ -115,6 +118,7 @@ int simulate(const Arguments& arguments, Console& console) {
   options.backend = chosen_backend(arguments, console);
   options.fold = !arguments.has("--no-fold");
   options.all_flows = arguments.has("--all-flows");
+  options.despite_memory = arguments.has("--despite-memory");
   options.progress = [&](const RunProgress& now) { watch->progress(now); };
   const Program program = session.lowered();
   options.traced = ranks_to_trace(program, arguments);
@@ -122,7 +126,7 @@ int simulate(const Arguments& arguments, Console& console) {
   const StepReport report = rehearse::simulate(session, program, options);
   watch->check();
   watch.reset();  // From here on Ctrl-C ends the program, and what it was writing goes.
-  if (!report.memory.fits()) return does_not_fit(report, arguments, console);
+  if (!report.trace) return does_not_fit(report, arguments, console);
   const Document document = to_document(report);
   print(document, arguments, console);
   if (arguments.has("--trace")) {
@@ -130,7 +134,7 @@ int simulate(const Arguments& arguments, Console& console) {
     write_trace(arguments.text("--trace"), *report.trace, program, session, console);
   }
   write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
-  return 0;
+  return report.memory.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
 }  // namespace
@@ -145,7 +149,8 @@ Verb simulate_verb() {
        "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
       {scenario_positional()},
       {backend_option()},
-      "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do "
+      "Exit code 3 where the plan does not fit into memory, and no times unless --despite-memory asks for them. Ranks "
+      "of one tensor-parallel group that do "
       "the same work are played as "
       "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are "
       "timers; --all-flows plays their "
@@ -153,6 +158,7 @@ Verb simulate_verb() {
       simulate};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());
+  verb.options.push_back(observed_option());
   verb.options.push_back(
       {"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
@@ -162,6 +168,7 @@ Verb simulate_verb() {
                           "", true});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
   verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
+  verb.options.push_back(despite_memory_option());
   verb.options.push_back(dry_run_option());
   return verb;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/api/build_info.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
@@ -28,6 +29,7 @@ SweepPoint point_of(const std::string& file, std::vector<std::string> overrides,
     const SearchProblem problem = problem_of(session, cost);
     out.plan = plan_label(problem.own);
     out.figures = figures_of(session);
+    out.range = ranges_for(session).range(kind_of(session.workload.network, session.cluster));
     out.evaluation = evaluate(problem, problem.own);
     if (out.evaluation.fits && !backend.empty())
       play(problem, problem.own, backend, out.evaluation, &RunWatch::stopped);

@@ -1,7 +1,9 @@
 // validate: how far predictions are off, by a run on this machine or by what others measured.
 
 #include "core/base/error.hpp"
+#include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
+#include "core/cli/max_error.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/validate_run.hpp"
 #include "core/cli/verbs.hpp"
@@ -32,11 +34,12 @@ Verb validate_verb() {
             validate_measurements_options(),
             "A run needs a profile of this machine: 'rehearse calibrate --device cpu --ranks N -o this_machine.json'. "
             "A measured row's fields come from the "
-            "row, else from topologies/software, where each has its citation; rows are skipped for stated reasons "
-            "only. --max-error looks at the step, or "
-            "at the median of the rows.",
+            "row, else from what its file says of all its rows, else from the profile of its framework, where each has "
+            "its citation; rows are skipped for stated reasons only.",
             validate};
   for (Option& o : validate_run_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(max_error_option());
+  verb.options.push_back(backend_option());
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());
   return verb;

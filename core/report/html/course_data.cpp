@@ -51,7 +51,7 @@ std::vector<Point> course_of(const Program& program, int counted, int traced, co
   CallTimes times = call_times(trace, traced);
   std::vector<Point> out;
   std::optional<double> now;
-  for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.framework)) {
+  for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.outside(program, counted))) {
     const Body& body = nth(program.bodies, p.body);
     const auto found = times.find({p.body, p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
     if (found != times.end() && !found->second.empty()) {

@@ -60,7 +60,7 @@ Document memory_curve_document(const Program& program, const MemoryRule& rule, c
   for (int c = 0; c < kMemoryCategories; ++c)
     out.records.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c))), true});
   nlohmann::ordered_json json{{"schema", "rehearse/memory_curve/v1"}, {"curves", nlohmann::ordered_json::array()}};
-  for (const MemoryCurve& curve : memory_over_time(program, rule.workspace, rule.framework)) {
+  for (const MemoryCurve& curve : memory_over_time(program, rule.workspace, rule.outside(program, 0))) {
     const std::string& role = nth(program.roles, curve.role).name;
     nlohmann::ordered_json points = nlohmann::ordered_json::array();
     std::vector<double> most;

@@ -12,6 +12,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/play/words.hpp"
+#include "core/report/results/range_words.hpp"
 
 namespace rehearse {
 
@@ -54,12 +55,19 @@ std::vector<std::string> row(const std::string& title, const Steps& steps, Cell 
   return out;
 }
 
+std::string likely(const ComparedStep& s) {
+  if (s.range.rows == 0) return "-";
+  return fmt::format("{:.3g}-{:.3g}", (s.modelled * s.range.p10).value(), (s.modelled * s.range.p90).value());
+}
+
 Table figures(const Steps& steps) {
   Table table{"", columns(steps, ""), {}};
   const ComparedStep* base = first_that_fits(steps);
   const bool tokens =
       std::any_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.metrics.tokens_per_s > 0; });
   table.rows.push_back(row("step time", steps, [](const ComparedStep& s) { return to_string(s.metrics.step_time); }));
+  if (std::any_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.range.rows > 0; }))
+    table.rows.push_back(row("likely s", steps, likely));
   if (base != nullptr)
     table.rows.push_back(row(fmt::format("times {}", letter(static_cast<std::size_t>(base - steps.data()))), steps,
                              [base](const ComparedStep& s) {
@@ -155,6 +163,7 @@ ordered_json step_json(const ComparedStep& s) {
   out["samples_per_s"] = s.metrics.samples_per_s;
   out["tokens_per_s"] = s.metrics.tokens_per_s;
   out["mfu"] = s.metrics.mfu;
+  if (s.range.rows > 0) add_range_json(s.modelled, s.range, out);
   out["breakdown"] = breakdown_json(s.breakdown);
   return out;
 }
@@ -216,15 +225,14 @@ std::string blank_after_comparison(std::string picture, double part) {
 /// own.
 std::string draw(const ComparedStep& s, Seconds longest, const TextStyle& style) {
   if (is_cut(*s.trace, s.rows, s.begin, s.begin + longest, style))
-    return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
-  return blank_after_comparison(draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style),
-                                s.metrics.step_time / longest);
+    return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.modelled, style);
+  return blank_after_comparison(draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style), s.modelled / longest);
 }
 
 void add_pictures(const Steps& steps, Document& out) {
   Seconds longest{0};
   for (const ComparedStep& s : steps)
-    if (s.trace) longest = std::max(longest, s.metrics.step_time);
+    if (s.trace) longest = std::max(longest, s.modelled);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].trace && !steps[i].rows.empty())
       out.blocks.push_back(
@@ -251,7 +259,7 @@ ComparedStep read_result(const std::string& json, const std::string& origin) {
     out.capacity = Bytes{capacity};
   }
   if (!out.fits) return out;
-  out.metrics.step_time = Seconds{result.number("step_time_s", {1e-12, 1e12})};
+  out.metrics.step_time = out.modelled = Seconds{result.number("step_time_s", {1e-12, 1e12})};
   out.metrics.samples_per_s = result.number("samples_per_s");
   out.metrics.tokens_per_s = result.number("tokens_per_s");
   out.metrics.mfu = result.number("mfu");

@@ -17,11 +17,13 @@ struct ComparedStep {
   bool fits = true;
   Bytes needed;  ///< Memory, of the stage nearest to its capacity.
   Bytes capacity;
-  StepMetrics metrics;
+  StepMetrics metrics;                 ///< With the known bias of such predictions applied, as is the breakdown.
   Breakdown breakdown;                 ///< Of the slowest rank; adds up to the step time.
   Seconds begin;                       ///< Of the step, on the trace's clock.
+  Seconds modelled;                    ///< The step time without the bias: what the trace shows.
   std::shared_ptr<const Trace> trace;  ///< For the picture; may be null.
   std::vector<GanttRow> rows;
+  PredictionRange range{};  ///< Of the step time; no rows where it came from a stored result.
 };
 
 /// Reads what `simulate` or `estimate` printed as JSON (rehearse/result/v1). Throws Error (usage) with the place of

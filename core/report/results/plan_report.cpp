@@ -269,6 +269,8 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
           {"step_time_s", step},
           {"step_time_s_p10", step * a.range.low},
           {"step_time_s_p90", step * a.range.high},
+          {"modelled_step_time_s", step / a.range.middle},
+          {"bias", a.range.middle - 1},
           {"mfu", p.step.mfu},
           {"memory_needed_bytes", p.step.needed.value()},
           {"memory_capacity_bytes", p.step.capacity.value()},
@@ -295,10 +297,27 @@ ordered_json candidate_json(const CandidateAnswer& a, int rank) {
   if (a.point) {
     out.update(figures_json(a, *a.point));
   } else {
-    for (const char* key :
-         {"gpus", "machines", "strategy", "label", "step_time_s", "step_time_s_p10", "step_time_s_p90", "mfu", "days",
-          "days_p10", "days_p90", "goodput", "mtbf_hours", "checkpoint_interval_s", "cost_usd", "cost_usd_p10",
-          "cost_usd_p90", "cost_parts", "energy_mwh"})
+    for (const char* key : {"gpus",
+                            "machines",
+                            "strategy",
+                            "label",
+                            "step_time_s",
+                            "step_time_s_p10",
+                            "step_time_s_p90",
+                            "modelled_step_time_s",
+                            "bias",
+                            "mfu",
+                            "days",
+                            "days_p10",
+                            "days_p90",
+                            "goodput",
+                            "mtbf_hours",
+                            "checkpoint_interval_s",
+                            "cost_usd",
+                            "cost_usd_p10",
+                            "cost_usd_p90",
+                            "cost_parts",
+                            "energy_mwh"})
       out[key] = nullptr;
   }
   out["meets_deadline"] = a.meets_deadline;

@@ -1,6 +1,8 @@
 #include "core/report/results/scoreboard_report.hpp"
 
 #include <cmath>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +11,8 @@
 #include "core/base/index.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/error_figures.hpp"
+#include "core/report/results/judgement_tables.hpp"
+#include "core/report/results/range_words.hpp"
 
 namespace rehearse {
 
@@ -25,14 +29,22 @@ std::vector<std::string> statistics_cells(const ErrorStatistics& s) {
 }
 
 Table rows_table(const Scoreboard& board) {
-  Table table{
-      "",
-      {{"row"}, {"predicted s", true}, {"measured s", true}, {"error %", true}, {"memory %", true}, {"bound by"}, {""}},
-      {}};
+  Table table{"",
+              {{"row"},
+               {"predicted s", true},
+               {"measured s", true},
+               {"error %", true},
+               {"likely s", true},
+               {"memory %", true},
+               {"bound by"},
+               {""}},
+              {}};
   for (const ScoredRow& r : board.rows) {
     if (!r.predicted) continue;
     table.rows.push_back(
         {r.row.id, seconds(r.prediction.step_time), seconds(r.row.job->measured.time), signed_percent(r.error),
+         fmt::format("{}-{}", seconds(r.prediction.step_time * r.range.p10),
+                     seconds(r.prediction.step_time * r.range.p90)),
          r.memory_error ? signed_percent(*r.memory_error) : "", std::string(words_of(r.prediction.bound_by)),
          r.row.guessed.empty() ? "" : fmt::format("not counted: {} guessed", fmt::join(r.row.guessed, ", "))});
   }
@@ -56,10 +68,15 @@ void add_groups(const Scoreboard& board, bool summary, std::vector<DocumentBlock
     Table table{by == "newest" ? "Step time on the newest release of each configuration" : "Step time by " + by,
                 statistics_columns(by == "newest" ? "source, model" : by),
                 {}};
+    table.columns.push_back({"in range %", true});
+    const auto add = [&table](const std::string& name, const ErrorStatistics& time, double inside) {
+      add_row(table, name, time);
+      table.rows.back().push_back(fmt::format("{:.0f}", 100 * inside));
+    };
     for (const ScoreGroup& g : board.groups)
-      if (g.by == by) add_row(table, g.name, g.time);
+      if (g.by == by) add(g.name, g.time, g.inside);
     if (table.rows.empty()) continue;
-    if (by == "source") add_row(table, "all", board.time);
+    if (by == "source") add("all", board.time, board.inside);
     out.push_back(std::move(table));
   }
   if (board.memory.rows == 0) return;
@@ -169,6 +186,11 @@ ordered_json row_json(const ScoredRow& r) {
                           {"measured", job.measured.time.value()},
                           {"error", r.error},
                           {"skipped", nullptr},
+                          {"p10", r.prediction.step_time.value() * r.range.p10},
+                          {"p90", r.prediction.step_time.value() * r.range.p90},
+                          {"middle", r.prediction.step_time.value() * r.range.middle},
+                          {"inside", r.inside()},
+                          {"range_of", r.range.rows_of},
                           {"measured_as", job.measured.name},
                           {"measured_value", job.measured.value},
                           {"counts", r.counts()},
@@ -176,6 +198,7 @@ ordered_json row_json(const ScoredRow& r) {
                           {"gpu", job.gpu},
                           {"strategy", job.strategy},
                           {"model_kind", job.model_kind},
+                          {"framework", job.framework},
                           {"release", job.release}});
   if (r.memory_error) {
     const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
@@ -189,6 +212,15 @@ ordered_json row_json(const ScoredRow& r) {
   }
   out["breakdown"] = breakdown_json(r.prediction.breakdown);
   if (!r.row.guessed.empty()) out["guessed"] = r.row.guessed;
+  return out;
+}
+
+/// In how many predicted rows each field was guessed.
+std::map<std::string, int> guessed_fields(const Scoreboard& board) {
+  std::map<std::string, int> out;
+  for (const ScoredRow& r : board.rows)
+    if (r.predicted)
+      for (const std::string& field : std::set<std::string>(r.row.guessed.begin(), r.row.guessed.end())) ++out[field];
   return out;
 }
 
@@ -223,6 +255,7 @@ void add_parts(ordered_json& out, const ScoreboardParts& parts) {
     out["kernel_groups"].push_back(
         {{"name", g.name}, {"fitted", statistics_json(g.fitted)}, {"held_out", statistics_json(g.held_out)}});
   for (const LeftOut& s : parts.left_out) out["left_out"].push_back(left_out_json(s));
+  if (!parts.judgement.sources.empty()) out["ranges_left_out"] = judgement_json(parts.judgement);
   for (const AgreedRow& r : parts.agreement.rows) {
     out["agreement"].push_back({{"id", r.id},
                                 {"backend", parts.agreement.backend},
@@ -252,12 +285,16 @@ std::string json_text(const Scoreboard& board, const ScoreboardParts& parts) {
   ordered_json summary{
       {"predicted_rows", board.predicted()}, {"skipped_rows", skipped_rows(board)}, {"listed_rows", board.listed}};
   summary.update(statistics_json(board.time));
+  summary["inside"] = board.inside;
+  summary["inside_of_sources"] = board.inside_of_sources;
   summary["memory"] = statistics_json(board.memory);
+  summary["guessed"] = guessed_fields(board);
   out["summary"] = std::move(summary);
   out["groups"] = ordered_json::array();
   for (const ScoreGroup& g : board.groups) {
     ordered_json group{{"by", g.by}, {"name", g.name}};
     group.update(statistics_json(g.time));
+    group["inside"] = g.inside;
     if (g.memory.rows > 0) group["memory"] = statistics_json(g.memory);
     out["groups"].push_back(std::move(group));
   }
@@ -280,6 +317,8 @@ Table records(const Scoreboard& board) {
                {"gpu"},
                {"strategy"},
                {"model_kind"},
+               {"p10"},
+               {"p90"},
                {"memory_error"},
                {"skipped"}},
               {}};
@@ -291,8 +330,9 @@ Table records(const Scoreboard& board) {
            {std::string("step_time"), std::string("s"), fmt::format("{}", r.prediction.step_time.value()),
             fmt::format("{}", job.measured.time.value()), fmt::format("{}", r.error),
             std::string(r.counts() ? "true" : "false"), std::string(name_of(r.prediction.bound_by)), job.gpu,
-            job.strategy, job.model_kind, r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(),
-            std::string()})
+            job.strategy, job.model_kind, fmt::format("{}", r.prediction.step_time.value() * r.range.p10),
+            fmt::format("{}", r.prediction.step_time.value() * r.range.p90),
+            r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(), std::string()})
         cells.push_back(std::move(cell));
     } else {
       cells.resize(table.columns.size() - 1);
@@ -315,13 +355,20 @@ Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& par
   add_groups(board, !parts.rows, out.blocks);
   if (!parts.left_out.empty()) out.blocks.push_back(left_out_table(parts.left_out));
   if (!parts.fitted.empty()) out.blocks.push_back(fitted_table(parts.fitted));
+  for (DocumentBlock& block : judgement_blocks(parts.judgement)) out.blocks.push_back(std::move(block));
   if (!parts.kernels.groups.empty()) out.blocks.push_back(kernel_table(parts.kernels));
   add_agreement(parts.agreement, out.blocks);
   if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
-  out.blocks.push_back(
-      Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where "
-                "predictions are too fast. Rows in which a field that matters is guessed "
-                "are predicted and listed, and count in no error figure."});
+  if (const auto guessed = guessed_fields(board); !guessed.empty()) {
+    Table table{"Guessed, so that rows do not count", {{"field"}, {"rows", true}}, {}};
+    for (const auto& [field, rows] : guessed) table.rows.push_back({field, std::to_string(rows)});
+    out.blocks.emplace_back(std::move(table));
+  }
+  out.blocks.push_back(Paragraph{
+      "Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where "
+      "predictions are too fast. In range: measured steps that lie in the likely range of their prediction; of "
+      "a source that nobody has seen 80 % would. Rows in which a field that matters is guessed "
+      "are predicted and listed, and count in no error figure."});
   out.records = records(board);
   out.json = json_text(board, parts);
   return out;
@@ -343,7 +390,8 @@ Document row_document(const ScoredRow& r) {
                 {{"predicted", seconds(r.prediction.step_time) + " s"},
                  {"measured", fmt::format("{} s, from {} = {}", seconds(r.row.job->measured.time),
                                           r.row.job->measured.name, r.row.job->measured.value)},
-                 {"error", signed_percent(r.error) + " %"}}};
+                 {"error", signed_percent(r.error) + " %"},
+                 {"likely range", range_text(r.prediction.step_time, r.range)}}};
     if (!r.row.guessed.empty())
       facts.rows.emplace_back("not counted", fmt::format("{} guessed", fmt::join(r.row.guessed, ", ")));
     out.blocks.push_back(std::move(facts));

@@ -6,6 +6,7 @@
 #include "core/scoreboard/fitted_classes.hpp"
 #include "core/scoreboard/kernel_rows.hpp"
 #include "core/scoreboard/left_out.hpp"
+#include "core/scoreboard/ranges/range_judgement.hpp"
 #include "core/scoreboard/scoreboard.hpp"
 
 namespace rehearse {
@@ -18,11 +19,13 @@ struct ScoreboardParts {
   KernelBoard kernels;            ///< Kernels and collectives; may be empty.
   std::vector<LeftOut> left_out;  ///< May be empty.
   std::vector<FittedClass> fitted;
-  Agreement agreement;  ///< May be empty.
+  Agreement agreement;       ///< May be empty.
+  RangeJudgement judgement;  ///< May be empty.
 };
 
 /// Rows, error figures by source, GPU, generation, strategy, model and release, and the rows skipped, counted by
-/// reason. JSON: `rows` with id, quantity, unit, predicted, measured, error, skipped; `summary` with predicted_rows,
+/// reason. JSON: `rows` with id, quantity, unit, predicted, measured, error, skipped, and
+/// the likely range as p10, p90, middle and inside; `summary` with predicted_rows,
 /// skipped_rows, median_abs_error, mean_abs_error, p90_abs_error, worst_abs_error, bias. Errors are predicted /
 /// measured - 1 of seconds per step.
 [[nodiscard]] Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& parts = {});

@@ -10,6 +10,7 @@
 #include "core/config/json_file.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/explanation.hpp"
+#include "core/report/results/range_words.hpp"
 #include "core/search/settings_json.hpp"
 
 namespace rehearse {
@@ -28,30 +29,27 @@ void add_figures(const StepFigures& f, Seconds step, ordered_json& out) {
         f.price_per_gpu_hour.value() * f.gpus * step.value() / 3600 / f.tokens_per_step * 1e6;
 }
 
+/// Times are as answered, but for those of the closed form and of the back end, which are as modelled.
 ordered_json found_json(const SearchReport& report, const Found& found) {
   const Evaluation& e = found.evaluation;
+  const Found shown = with_bias(found, report.range);
   ordered_json out;
   out["strategy"] = settings_json(found.settings);
   out["label"] = plan_label(found.settings);
   out["fits"] = e.fits;
   if (e.fits) {
-    out["step_time_s"] = e.time().value();
+    out["step_time_s"] = shown.evaluation.time().value();
     out["closed_form_step_time_s"] = e.step_time.value();
-    if (report.range) {
-      const PredictionRange range = report.range(found.settings);
-      out["step_time_s_p10"] = e.time().value() * range.p10;
-      out["step_time_s_p90"] = e.time().value() * range.p90;
-      out["range_rows"] = range.rows;
-      out["range_rows_of"] = range.rows_of;
-    }
-    add_figures(report.figures, e.time(), out);
+    if (report.range.rows > 0) add_range_json(e.time(), report.range, out);
+    add_figures(report.figures, shown.evaluation.time(), out);
   }
   out["memory_bytes"] = std::llround(e.needed.value());
   out["memory_capacity_bytes"] = std::llround(e.capacity.value());
   if (!e.fits) return out;
-  out["breakdown"] = breakdown_json(e.parts());
+  out["breakdown"] = breakdown_json(shown.evaluation.parts());
   if (e.played) out["simulated_step_time_s"] = e.played->value();
-  if (!report.result.best.empty()) out["trades"] = trade_text(found, report.result.best.front());
+  if (!report.result.best.empty())
+    out["trades"] = trade_text(shown, with_bias(report.result.best.front(), report.range));
   return out;
 }
 
@@ -112,7 +110,7 @@ std::string search_json(const SearchReport& report) {
     if (on_front(report.result, *all[i])) out["pareto"].push_back(i);
   }
   out["own"] = report.result.own ? found_json(report, *report.result.own) : ordered_json();
-  out["why"] = why_text(report.result, report.objective);
+  out["why"] = why_text(with_bias(report.result, report.range), report.objective);
   out["subject"] = report.subject;
   out["resolved"] = ordered_json::parse(report.scenario_json);
   return out.dump(2) + "\n";

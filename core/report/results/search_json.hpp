@@ -11,7 +11,7 @@ namespace rehearse {
 /// The best, then those of the front that are not among them.
 [[nodiscard]] std::vector<const Found*> candidates(const SearchResult& result);
 [[nodiscard]] bool on_front(const SearchResult& result, const Found& found);
-/// A complete text.
+/// A complete text, of a report as modelled.
 [[nodiscard]] std::string search_json(const SearchReport& report);
 
 }  // namespace rehearse

@@ -38,6 +38,7 @@ Found found_of(ObjectReader& entry) {
   e.needed = Bytes{entry.number("memory_bytes", {0, 1e18})};
   e.capacity = Bytes{entry.number("memory_capacity_bytes", {0, 1e18})};
   e.breakdown = breakdown_of(entry.object("breakdown"));
+  e.breakdown *= 1 / (1 + entry.number("bias", {-1, 1e6}, 0));  // As modelled, which the closed form is.
   return out;
 }
 

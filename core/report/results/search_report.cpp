@@ -10,6 +10,7 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/explanation.hpp"
+#include "core/report/results/range_words.hpp"
 #include "core/report/results/search_json.hpp"
 
 namespace rehearse {
@@ -18,9 +19,19 @@ namespace {
 
 /// "16.2-17.4": from the 10th to the 90th percentile, in seconds.
 std::string likely(const SearchReport& report, const Found& f) {
-  const PredictionRange range = report.range(f.settings);
-  const double step = f.evaluation.time().value();
-  return fmt::format("{:.3g}-{:.3g}", step * range.p10, step * range.p90);
+  const PredictionRange& range = report.range;
+  const double modelled = f.evaluation.time().value() / range.middle;
+  return fmt::format("{:.3g}-{:.3g}", modelled * range.p10, modelled * range.p90);
+}
+
+/// How far the best step may be off, and what it is made of.
+Facts range_facts(const SearchReport& report) {
+  const Seconds modelled = report.result.best.front().evaluation.time() / report.range.middle;
+  Facts facts{"How far off steps may be, by the first", {{"likely range", range_text(modelled, report.range)}}};
+  if (const std::string bias = bias_text(modelled, report.range); !bias.empty())
+    facts.rows.insert(facts.rows.begin(), {"bias", bias});
+  if (report.range.own_rows > 0) facts.rows.emplace_back("before", before_text(modelled, report.range));
+  return facts;
 }
 
 /// Searched settings that are not the same in all plans, and those that are, as "key value".
@@ -82,7 +93,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   if (!tokens && figures.samples_per_step > 0) table.columns.push_back({figures.samples + "/s", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
-  if (report.range) table.columns.push_back({"likely s", true});
+  if (report.range.rows > 0) table.columns.push_back({"likely s", true});
   for (const std::string& key : different.keys)
     table.columns.push_back(
         {heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
@@ -94,7 +105,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
       row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
-    if (report.range) row.push_back(likely(report, *plans[i]));
+    if (report.range.rows > 0) row.push_back(likely(report, *plans[i]));
     for (const std::string& key : different.keys) row.push_back(text_of(texts[i], key));
     table.rows.push_back(std::move(row));
   }
@@ -173,6 +184,7 @@ void add_plans(const SearchReport& report, Document& out) {
     if (const std::string common = common_text(front); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   }
   out.blocks.emplace_back(Paragraph{"Why: " + why_text(report.result, report.objective)});
+  if (report.range.rows > 0) out.blocks.emplace_back(range_facts(report));
   out.blocks.emplace_back(Facts{"", {{"play it", command(report, *plans.front())}}});
 }
 
@@ -205,7 +217,30 @@ Table records(const SearchReport& report) {
 
 }  // namespace
 
-Document search_document(const SearchReport& report) {
+Evaluation with_bias(Evaluation e, const PredictionRange& range) {
+  e.step_time = e.step_time * range.middle;
+  e.breakdown *= range.middle;
+  if (e.played) e.played = *e.played * range.middle;
+  if (e.played_breakdown) *e.played_breakdown *= range.middle;
+  return e;
+}
+
+Found with_bias(Found plan, const PredictionRange& range) {
+  plan.evaluation = with_bias(std::move(plan.evaluation), range);
+  return plan;
+}
+
+SearchResult with_bias(SearchResult result, const PredictionRange& range) {
+  for (std::vector<Found>* plans : {&result.best, &result.front})
+    for (Found& plan : *plans) plan = with_bias(std::move(plan), range);
+  if (result.own) result.own = with_bias(std::move(*result.own), range);
+  result.least_left = result.least_left * range.middle;
+  return result;
+}
+
+Document search_document(const SearchReport& modelled) {
+  SearchReport report = modelled;
+  report.result = with_bias(std::move(report.result), report.range);
   Document out;
   out.blocks.emplace_back(Heading{report.subject});
   out.blocks.emplace_back(Paragraph{space_text(report)});
@@ -222,7 +257,7 @@ Document search_document(const SearchReport& report) {
   else
     add_plans(report, out);
   out.records = records(report);
-  out.json = search_json(report);
+  out.json = search_json(modelled);
   return out;
 }
 

@@ -2,7 +2,6 @@
 // What `search` prints: the best plans with what each trades, the front, and why the first one wins. The JSON can be
 // read again, so that the parts of a divided search can be joined.
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,11 +38,17 @@ struct SearchReport {
   std::vector<std::string> fixed;  ///< As given: "tp=8".
   Bytes most_memory{0};
   StepFigures figures;
-  /// How far a predicted step with such settings may be off. Empty: nothing is said of it.
-  std::function<PredictionRange(const StrategySettings&)> range;
+  /// How far predicted steps may be off, and by how much on average, which is the same for all plans. No rows: nothing
+  /// is said of it.
+  PredictionRange range;
   SearchResult result;
   std::string own_refused{};  ///< Why the scenario's own strategy is no plan for its cluster; empty where it is one.
 };
+
+/// The plan with its times as they are answered: those modelled, with the range's known bias applied.
+[[nodiscard]] Evaluation with_bias(Evaluation plan, const PredictionRange& range);
+[[nodiscard]] Found with_bias(Found plan, const PredictionRange& range);
+[[nodiscard]] SearchResult with_bias(SearchResult result, const PredictionRange& range);
 
 /// Tables and text show `top` plans; JSON and csv all that were kept, the front's last.
 [[nodiscard]] Document search_document(const SearchReport& report);

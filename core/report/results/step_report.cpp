@@ -8,6 +8,7 @@
 
 #include "core/play/words.hpp"
 #include "core/report/results/memory_report.hpp"
+#include "core/report/results/range_words.hpp"
 
 namespace rehearse {
 
@@ -31,14 +32,20 @@ Heading heading(const PlanSummary& p) {
                       with_commas(p.gpus), p.cluster, p.strategy)};
 }
 
+/// The step time, with what it is made of and how far it may be off.
+Facts time_facts(const StepReport& r) {
+  Facts facts{"", {{"step time", to_string(r.metrics.step_time)}}};
+  if (r.range.rows == 0) return facts;
+  const Seconds modelled = r.metrics.step_time / r.range.middle;
+  if (const std::string bias = bias_text(modelled, r.range); !bias.empty()) facts.rows.emplace_back("bias", bias);
+  facts.rows.emplace_back("likely range", range_text(modelled, r.range));
+  if (r.range.own_rows > 0) facts.rows.emplace_back("before", before_text(modelled, r.range));
+  return facts;
+}
+
 Facts metric_facts(const StepReport& r) {
   const StepMetrics& m = r.metrics;
-  Facts facts{"", {{"step time", to_string(m.step_time)}}};
-  if (r.range.rows > 0)
-    facts.rows.emplace_back(
-        "likely range",
-        fmt::format("{} to {}, as 8 of 10 of {} measured steps came out ({})", to_string(m.step_time * r.range.p10),
-                    to_string(m.step_time * r.range.p90), with_commas(r.range.rows), r.range.rows_of));
+  Facts facts = time_facts(r);
   if (m.tokens_per_s > 0) {
     facts.rows.emplace_back("tokens/s",
                             fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
@@ -139,12 +146,7 @@ ordered_json metrics_json(const StepReport& r) {
                    {"mfu", m.mfu},
                    {"hfu", m.hfu}};
   if (m.run_time) out["run_time_s"] = m.run_time->value();
-  if (r.range.rows > 0) {
-    out["step_time_s_p10"] = (m.step_time * r.range.p10).value();
-    out["step_time_s_p90"] = (m.step_time * r.range.p90).value();
-    out["range_rows"] = r.range.rows;
-    out["range_rows_of"] = r.range.rows_of;
-  }
+  if (r.range.rows > 0) add_range_json(m.step_time / r.range.middle, r.range, out);
   return out;
 }
 
@@ -188,16 +190,30 @@ Table step_records(const StepReport& r) {
 
 }  // namespace
 
-Document step_document(const StepReport& r) {
+StepReport with_bias(StepReport r) {
+  const double middle = r.range.middle;
+  StepMetrics& m = r.metrics;
+  m.step_time = m.step_time * middle;
+  if (m.run_time) m.run_time = *m.run_time * middle;
+  for (double* rate : {&m.samples_per_s, &m.tokens_per_s, &m.tokens_per_s_per_gpu, &m.mfu, &m.hfu}) *rate /= middle;
+  m.model_flops_per_s_per_gpu = m.model_flops_per_s_per_gpu / middle;
+  r.breakdown *= middle;
+  r.mean *= middle;
+  return r;
+}
+
+Document step_document(const StepReport& modelled) {
+  const StepReport r = with_bias(modelled);
   Document out;
   out.blocks = {heading(r.head.plan), metric_facts(r), Paragraph{utilisation_text(r.metrics)}, breakdown_table(r)};
   for (DocumentBlock& b : memory_blocks(r.memory)) out.blocks.push_back(std::move(b));
   if (!r.busiest_links.empty()) out.blocks.push_back(link_table(r));
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
-    out.blocks.push_back(Picture{"One step, one row per stage",
-                                 [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + r.metrics.step_time](
-                                     const TextStyle& style) { return draw_gantt(*trace, rows, begin, end, style); }});
+    out.blocks.push_back(
+        Picture{"One step, one row per stage",
+                [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + modelled.metrics.step_time](
+                    const TextStyle& style) { return draw_gantt(*trace, rows, begin, end, style); }});
   out.records = step_records(r);
   out.json = step_json(r).dump(2) + "\n";
   return out;

@@ -38,8 +38,8 @@ struct ReportHead {
 
 struct StepReport {
   ReportHead head;
-  StepMetrics metrics;
-  /// Of the step time, as measured steps of its kind came out; no rows where it was measured and not predicted.
+  StepMetrics metrics;  ///< As modelled: of the step that trace and breakdown show.
+  /// Of the step time; no rows where it was measured and not predicted.
   PredictionRange range;
   MemoryReport memory;
   Seconds begin;        ///< Of the step that is reported, on the trace's clock.
@@ -58,7 +58,13 @@ struct StepReport {
   std::vector<GanttRow> rows;
 };
 
-[[nodiscard]] Document step_document(const StepReport& report);
+/// What is answered: metrics and breakdowns with the known bias of such predictions applied, all in proportion, so that
+/// the step time is the middle of its range. The trace stays as modelled.
+[[nodiscard]] StepReport with_bias(StepReport report);
+
+/// Says what with_bias() has. JSON: `modelled_step_time_s` is the step time without the bias, and `bias` the one over
+/// the other, less one.
+[[nodiscard]] Document step_document(const StepReport& modelled);
 
 /// The answer of `memory`, and of every verb where the plan does not fit: no times.
 [[nodiscard]] Document memory_document(const ReportHead& head, const MemoryReport& memory);

@@ -9,6 +9,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/play/words.hpp"
+#include "core/report/results/range_words.hpp"
 #include "core/report/results/sweep_report.hpp"
 
 namespace rehearse {
@@ -24,7 +25,7 @@ ordered_json value_of(const std::string& text) {
 
 ordered_json point_json(const SweepReport& report, std::size_t i) {
   const SweepPoint& p = report.points[i];
-  const Evaluation& e = p.evaluation;
+  const Evaluation e = with_bias(p.evaluation, p.range);
   ordered_json out{{"number", report.numbers[i]}, {"values", ordered_json::object()}};
   for (std::size_t k = 0; k < report.vary.size(); ++k) out["values"][report.vary[k].key] = value_of(p.values[k]);
   if (!e.refusal.empty()) {
@@ -41,6 +42,7 @@ ordered_json point_json(const SweepReport& report, std::size_t i) {
     return out;
   }
   out["step_time_s"] = e.time().value();
+  if (p.range.rows > 0) add_range_json(p.evaluation.time(), p.range, out);
   if (p.figures.tokens_per_step > 0) {
     out["tokens_per_s"] = p.figures.tokens_per_step / e.time().value();
     out["tokens_per_s_per_gpu"] = p.figures.tokens_per_step / e.time().value() / p.figures.gpus;

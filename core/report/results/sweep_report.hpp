@@ -18,6 +18,7 @@ struct SweepPoint {
   Evaluation evaluation;            ///< With `refusal` where the point makes no sense.
   std::string plan;                 ///< plan_label of it.
   StepFigures figures;              ///< Points may differ in cluster and batch.
+  PredictionRange range{};          ///< Of the step time, and so in its bias.
 };
 
 struct SweepReport {

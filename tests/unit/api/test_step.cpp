@@ -112,6 +112,10 @@ TEST_CASE("what does not fit has no times, and the suggestion makes it fit", "[a
     CHECK(to_json(step) == to_json(answer));
   }
   SimulateOptions anyway = on_toys();
-  anyway.play_anyway = true;
+  anyway.despite_memory = true;
   CHECK(simulate(too_large(), anyway).metrics.step_time > Seconds{0});
+  const StepReport estimated = estimate(too_large(), {.data = toys(), .suggest = true, .despite_memory = true});
+  CHECK_FALSE(estimated.memory.fits());
+  CHECK(estimated.metrics.step_time > Seconds{0});
+  CHECK(to_json(estimated).find("\"fits\": false") != std::string::npos);
 }

@@ -165,17 +165,16 @@ TEST_CASE("no file lies beside the catalogue unread") {
     INFO(entry.path().string());
     std::string folder = entry.path().parent_path().filename().string();
     bool known = entry.path().filename() == "interconnects.json" || entry.path().filename() == "README.md";
-    // Read by the cost model with the constants of steps, by the scoreboard's ranges, by plans, and by explain.
+    // Read by the cost model with the constants of steps, by the scoreboard, by frameworks, by plans, and by explain.
     if (entry.path().filename() == "steps.json" || entry.path().filename() == "prediction_errors.json" ||
-        entry.path().stem() == "glossary" || entry.path().stem() == "GLOSSARY" || folder == "prices" ||
-        folder == "reliability")
+        entry.path().filename() == "row_defaults.json" || entry.path().filename() == "first_errors.json" ||
+        folder == "frameworks" || entry.path().stem() == "glossary" || entry.path().stem() == "GLOSSARY" ||
+        folder == "prices" || folder == "reliability")
       continue;
     if (folder == "calibration") {  // Read by the cost model, by GPU generation.
       CHECK_NOTHROW(parse_calibration(read_text(entry.path().string()), entry.path().string()));
       continue;
     }
-    // Read by the scoreboard, by source and release.
-    if (folder == "software") known = known || entry.path().extension() == ".json";
     // By generation, too: every GPU that loads has read its own.
     if (folder == "collectives") known = entry.path().extension() == ".json";
     for (auto kind :

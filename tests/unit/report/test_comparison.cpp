@@ -15,7 +15,7 @@ ComparedStep step(const std::string& name, double matmul, double bubble, double 
   s.capacity = Bytes{80e9};
   s.breakdown[TimeCategory::matmul] = Seconds{matmul};
   s.breakdown[TimeCategory::bubble] = Seconds{bubble};
-  s.metrics.step_time = s.breakdown.total();
+  s.metrics.step_time = s.modelled = s.breakdown.total();
   s.metrics.samples_per_s = samples / s.metrics.step_time.value();
   return s;
 }

@@ -80,6 +80,36 @@ TEST_CASE("the breakdown in JSON holds every category and adds up to the step", 
   CHECK(sum == Approx(json.at("step_time_s").get<double>()));
 }
 
+TEST_CASE("a known bias is applied to all of the answer, and said", "[step]") {
+  StepReport r = report();
+  r.range = {1.0, 1.44, 1.2, 90, 4, "models with experts on hopper", "no framework is stated"};
+  const auto json = json_of(r);
+  CHECK(json.at("step_time_s").get<double>() == Approx(1.2));
+  CHECK(json.at("modelled_step_time_s").get<double>() == Approx(1));
+  CHECK(json.at("bias").get<double>() == Approx(0.2));
+  CHECK(json.at("step_time_s_p10").get<double>() == Approx(1.0));
+  CHECK(json.at("step_time_s_p90").get<double>() == Approx(1.44));
+  CHECK(json.at("tokens_per_s").get<double>() == Approx(json_of(report()).at("tokens_per_s").get<double>() / 1.2));
+  CHECK(json.at("mfu").get<double>() == Approx(json_of(report()).at("mfu").get<double>() / 1.2));
+  double sum = 0;
+  for (const auto& [category, seconds] : json.at("breakdown").items()) sum += seconds.get<double>();
+  CHECK(sum == Approx(1.2));
+  const std::string text = formats().at("table").value(step_document(r), {120, false});
+  CHECK(text.find("1.2 s") != std::string::npos);
+  CHECK(text.find("1 s as modelled; such steps took 20 % longer, which is applied") != std::string::npos);
+  CHECK(text.find("by 90 rows of 4 sources") != std::string::npos);
+}
+
+TEST_CASE("steps of one's own show the range without them", "[step]") {
+  StepReport r = report();
+  r.range = {0.9, 1.1, 1, 90, 4, "dense models", "", 3, 0.7, 1.5, 1.05};
+  CHECK(json_of(r).at("range_before").at("step_time_s_p90").get<double>() == Approx(1.5));
+  CHECK(json_of(r).at("range_own_rows") == 3);
+  const std::string text = formats().at("table").value(step_document(r), {120, false});
+  CHECK(text.find("and 3 steps of your own") != std::string::npos);
+  CHECK(text.find("without the 3 steps of your own") != std::string::npos);
+}
+
 TEST_CASE("the table names what bounds the step with its number, and leaves out what took no time", "[step]") {
   const std::string text = formats().at("table").value(step_document(report()), {120, false});
   CHECK(text.find("matrix products: 600 ms of 1 s (60 %)") != std::string::npos);

@@ -219,11 +219,12 @@ TEST_CASE("the logits' fp32 gradient and the scales of fp8 are told from other t
   Job job(tiny_gpt());
   job.workload.training.precision = Precision::bf16_mixed;
   CHECK(tensors_with(job.lower(), TensorRole::fp8_scales) == 0);
-  // PyTorch's own loss, as jobs under FSDP have it, makes a gradient of fp32 logits; a fused one does not.
+  // PyTorch's own loss makes a gradient of fp32 logits; a fused one does not.
   Job sharded = job;
   sharded.strategy.dp = sharded.strategy.dp_shard = 2;
   sharded.strategy.dp_replicate = 1;
   sharded.strategy.fsdp.enabled = true;
+  sharded.workload.kernels.declared.set("framework.loss", std::string("pytorch"));
   CHECK(tensors_with(sharded.lower(), TensorRole::logits_gradient) == 1);
   sharded.workload.kernels.fused_cross_entropy = true;
   CHECK(tensors_with(sharded.lower(), TensorRole::logits_gradient) == 0);

@@ -96,8 +96,9 @@ int import(const Arguments& arguments, Console& console) {
   const std::string what = arguments.text("WHAT");
   if (what == "trace") return import_trace(arguments, console);
   if (what == "collectives") return import_collectives(arguments, console);
+  if (what == "job") return import_job(arguments, console);
   if (what != "topology")
-    throw unknown_name("kind of import", what, std::vector<std::string>{"topology", "trace", "collectives"});
+    throw unknown_name("kind of import", what, std::vector<std::string>{"job", "topology", "trace", "collectives"});
   return import_topology(arguments, console);
 }
 
@@ -105,16 +106,19 @@ int import(const Arguments& arguments, Console& console) {
 
 Verb import_verb() {
   return {"import",
-          "What other programs wrote: machines, profilers' traces, nccl-tests' tables.",
-          {std::string("rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids ") +
+          "What other programs wrote: training jobs, machines, profilers' traces, nccl-tests' tables.",
+          {"rehearse import job pretrain.sh --cluster dgx_h100 -o job.json",
+           "rehearse import job train.toml --cluster dgx_h100 --gpus 64 -o job.json",
+           std::string("rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids ") +
                "--nic-rate 400Gb/s -o mybox.json",
            "rehearse import topology topology.xml -o mybox.json",
            "rehearse import topology graph.xml --machine mybox.json -o mybox.json",
            "rehearse import trace rank0.json.gz rank1.json.gz -o job.json",
            "rehearse import collectives all_reduce.txt -o measured.json"},
-          {{"WHAT", "topology, trace or collectives"},
+          {{"WHAT", "job, topology, trace or collectives"},
            {"FILE",
-            "topology: what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML; trace: PyTorch's profiler or "
+            "job: a launch script, YAML, TOML or JSON of training software, and the files that it reads; topology: "
+            "what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML; trace: PyTorch's profiler or "
             "Chakra, a file per rank; collectives: what nccl-tests print",
             true, true}},
           {{"--gpu", "ID", "GPU model ('rehearse list gpus'), where the file does not say it"},
@@ -127,16 +131,29 @@ Verb import_verb() {
            {"--machine", "ID|FILE", "machine that a graph XML belongs to"},
            {"--name", "NAME", "name of the machine", "Imported from FILE"},
            {"--step", "N", "trace: the step that becomes a workload", "the last one"},
-           {"--format", "FORMAT", "trace: form of the report", "table"},
+           {"--format", "FORMAT", "job, trace: form of the report", "table"},
+           {"--cluster", "NAME", "job: a machine or a cluster, by name or file"},
+           {"--network", "NAME", "job: the network between machines"},
+           {"--gpus", "N", "job: on how many GPUs, where the files do not say it, or on others"},
+           {"--framework", "NAME", "job: the software and its release, such as megatron-core@0.12"},
+           {"--model", "NAME|FILE", "job: a registered model, or a config.json"},
+           {"--vocabulary", "N", "job: rows of the word table"},
+           {"--launch", "LINE", "job: the command that starts it, with its arguments"},
+           {"--env", "NAME=VALUE", "job: a variable that the job finds set", "", true},
+           {"--job", "N", "job: which one, where a script starts several"},
+           {"--set", "KEY=VALUE", "job: a setting that goes before the job's own", "", true},
            {"--op", "NAME", "collectives: what was measured, where the text does not say"},
            {"--ranks", "N", "collectives: between how many ranks, where the text does not say"},
            {"--nodes", "N", "collectives: on how many nodes, where the text does not say"},
            {"--in-place", "", "collectives: the columns of in-place calls"},
            {"-o,--output", "FILE",
-            "write the machine file, the workload or the table there; beside a machine file, a cluster of one such "
+            "write the scenario, the machine file, the workload or the table there; beside a machine file, a cluster "
+            "of one such "
             "machine with .cluster.json",
             "standard output"}},
-          "Machine and cluster files stand wherever a scenario, topology show or collectives name a machine or a "
+          "Every setting of a job is taken, ignored for a reason, or asked for, and the report lists which; a scenario "
+          "that lacks something is not written. Machine and cluster files stand wherever a scenario, topology show or "
+          "collectives name a machine or a "
           "cluster; a workload is played by simulate; a table is named by "
           "a scenario's collective_table.",
           import};

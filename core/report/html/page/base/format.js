@@ -106,3 +106,26 @@ const file_stem = (path) =>
     .filter((p) => p !== 'config.json')
     .pop()
     .replace(/\.json$/, '');
+
+// Lines on how far a step may be off, of an answer or of one of its candidates.
+const range_lines = (a) =>
+  a.step_time_s_p10 > 0
+    ? [
+        [
+          'Likely range',
+          `${seconds(a.step_time_s_p10)} to ${seconds(a.step_time_s_p90)} for 8 of 10 such steps, by ${plural(a.range_rows, 'row')} of ${plural(a.range_sources, 'source')}: ${a.range_rows_of}${a.range_caution ? `; ${a.range_caution}` : ''}`,
+        ],
+        [
+          'Bias',
+          Math.abs(a.bias) >= 0.005
+            ? `${seconds(a.modelled_step_time_s)} as modelled; such steps took ${fixed(100 * Math.abs(a.bias), 0)} % ${a.bias > 0 ? 'longer' : 'less'}, which is applied`
+            : null,
+        ],
+        [
+          'Without your own steps',
+          a.range_before
+            ? `${seconds(a.range_before.step_time_s)}, ${seconds(a.range_before.step_time_s_p10)} to ${seconds(a.range_before.step_time_s_p90)}; ${plural(a.range_own_rows, 'step')} of your own shifted that`
+            : null,
+        ],
+      ]
+    : [];

@@ -120,6 +120,7 @@ const search_assumptions = (a) =>
     [
       ['Objective', String(a.objective || '').replace(/_/g, ' ')],
       ['Searched', space_text(a.space)],
+      ...range_lines((a.candidates || [])[0] || {}),
     ],
     [
       a.space ? folded('The space', JSON.stringify(a.space, null, 2)) : null,

@@ -17,12 +17,7 @@ const plan_facts = (a) => [
   ['Cluster', report.plan && report.plan.cluster],
   ['Strategy', report.plan && report.plan.strategy],
   ['Back end', [a.backend, a.folding].filter(Boolean).join('; ')],
-  [
-    'Likely range',
-    a.step_time_s_p10 > 0
-      ? `${seconds(a.step_time_s_p10)} to ${seconds(a.step_time_s_p90)}: where 8 of 10 came out of ${plural(a.range_rows, 'measured step')} (${a.range_rows_of})`
-      : null,
-  ],
+  ...range_lines(a),
   ['How MFU is counted', a.mfu !== undefined ? report.definitions && report.definitions.utilisation : null],
   ['Memory', a.memory && report.definitions && report.definitions.memory],
 ];

@@ -91,6 +91,7 @@ const scored_rows = (all) =>
       { title: 'measured', number: true },
       { title: 'predicted', number: true },
       { title: 'error', number: true },
+      { title: 'likely range' },
       { title: 'GPU' },
       { title: 'bound by' },
     ],
@@ -102,6 +103,7 @@ const scored_rows = (all) =>
         cell(r.measured, 'seconds', { path: `answer.rows.${i}.measured` }),
         cell(r.predicted, 'seconds', { path: `answer.rows.${i}.predicted` }),
         { ...cell(r.error, 'signed_percent', { path: `answer.rows.${i}.error` }) },
+        r.p10 > 0 ? `${seconds(r.p10)} to ${seconds(r.p90)}` : '',
         r.gpu || '',
         r.counts === false ? `not counted: ${(r.guessed || []).join(', ')} guessed` : words.time[r.bound_by] || '',
       ]),
@@ -129,11 +131,11 @@ const groups_section = (a, kind) => {
     tables: [
       table(
         `By ${kind}`,
-        [{ title: kind }, ...['rows', 'median %', '90th %', 'worst %', 'bias %'].map((title) => ({ title, number: true }))],
+        [{ title: kind }, ...['rows', 'median %', '90th %', 'worst %', 'bias %', 'in range %'].map((title) => ({ title, number: true }))],
         groups.map((g) => [
           g.name,
           { text: fixed(g.rows, 0), value: g.rows },
-          ...['median_abs_error', 'p90_abs_error', 'worst_abs_error', 'bias'].map((k) => ({
+          ...['median_abs_error', 'p90_abs_error', 'worst_abs_error', 'bias', 'inside'].filter((k) => k in g).map((k) => ({
             text: fixed(100 * g[k], 1),
             value: g[k],
             path: `answer.groups.${g.at}.${k}`,
