@@ -19,6 +19,13 @@ Rule in_torchtitan(const std::string& key, std::string why = {}) {
   return exporting::told(translate::torchtitan_words(), key, std::move(why));
 }
 
+/// The degrees say whether state is sharded, but for ranks of a sequence, which always shard it.
+std::optional<Flags> said_by_degrees(const Json&, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (s.cp > 1 && !s.fsdp.enabled && s.zero_stage < 3) return std::nullopt;
+  return Flags{};
+}
+
 std::int64_t local_batch(const ExportInput& in) {
   return in.scenario.training.global_batch / std::max(1, in.scenario.strategy.dp);
 }
@@ -91,7 +98,8 @@ const std::vector<Rule>& rules_torchtitan() {
          return v == 0 || v == 3 ? std::optional<Flags>(Flags{}) : std::nullopt;
        },
        "torchtitan shards parameters with gradients and optimizer state, or nothing"},
-      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", no_flags},
+      {"strategy.fsdp.enabled", "(data_parallel_shard_degree)", said_by_degrees,
+       "ranks of a sequence always shard parameters there (ParallelDims.fsdp_enabled)"},
       in_torchtitan("strategy.fsdp.reshard_after_forward"),
       {"strategy.microbatch", "parallelism.pipeline_parallel_microbatch_size, training.local_batch_size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
