@@ -30,7 +30,7 @@ const std::vector<RowFieldHelp>& row_field_help() {
       {"task", "what is trained where that is not all of the network: a word such as LoRA"},
       {"topology", "words on the network between nodes, beside inter_node"},
       {"precision", "fp32, tf32, fp16, bf16 (with fp32 master weights), pure bf16, fp8 with its recipe, fp4"},
-      {"sequence_parallel, torch_compile", "truth values"},
+      {"sequence_parallel, torch_compile, limit_all_gathers", "truth values"},
       {"profile", "a framework and its release, of rehearse list frameworks"},
       {"framework", "a name, for the tables"},
       {"model_family", "gpt2, gpt_neox, nemotron, mpt, llama, mixtral, qwen3_moe, deepseek_v3, gpt_oss"},

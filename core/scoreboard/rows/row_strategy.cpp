@@ -337,13 +337,14 @@ void map_attention(RowFields& f, RowJob& job) {
 }
 
 /// Fields that are truth values of one key each.
-constexpr std::array<std::pair<const char*, const char*>, 11> kSwitches{
+constexpr std::array<std::pair<const char*, const char*>, 12> kSwitches{
     {{"fused_kernels", "framework.fused_norm"},
      {"fused_activation", "framework.fused_activation"},
      {"fused_cross_entropy", "kernels.fused_cross_entropy"},
      {"fused_gradient_accumulation", "framework.fused_gradient_accumulation"},
      {"cuda_graphs", "kernels.cuda_graphs"},
      {"torch_compile", "kernels.compile"},
+     {"limit_all_gathers", "strategy.fsdp.limit_all_gathers"},
      {"launch_blocking", "framework.launch_blocking"},
      {"clip_on_device", "framework.clip_on_device"},
      {"fused_casts", "framework.fused_casts"},
