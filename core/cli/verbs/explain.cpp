@@ -336,14 +336,18 @@ std::vector<std::string> called(const std::string& name) {
 
 /// Fields of measured rows and the words that each may have.
 Blocks explain_rows() {
-  Facts measured{"Measured", {}}, config{"Configuration", {}};
-  for (const RowFieldHelp& f : measured_field_help()) measured.rows.emplace_back(f.names, f.help);
-  for (const RowFieldHelp& f : row_field_help()) config.rows.emplace_back(f.names, f.help);
-  return {Paragraph{"A row is one measured training step: rehearse validate --measurements FILE, a JSON file of "
-                    "{\"entries\": [{\"id\", \"source\", \"config\": {}, \"measured\": {}}]}, or CSV. What a row "
-                    "leaves unsaid comes from file_meta.defaults of its file, then from its framework's profile; "
-                    "--explain ROW shows where each field came from."},
-          std::move(measured), std::move(config)};
+  Blocks out{
+      Paragraph{"A row is one measured training step: rehearse validate --measurements FILE, a JSON file of "
+                "{\"entries\": [{\"id\", \"source\", \"config\": {}, \"measured\": {}}]}, or CSV. What a row "
+                "leaves unsaid comes from file_meta.defaults of its file, then from its framework's profile; "
+                "--explain ROW shows where each field came from."}};
+  const auto list = [&out](const char* title, const std::vector<RowFieldHelp>& fields) {
+    out.emplace_back(Heading{title});
+    for (const RowFieldHelp& f : fields) out.emplace_back(Paragraph{fmt::format("{}: {}", f.names, f.help)});
+  };
+  list("Measured:", measured_field_help());
+  list("Configuration:", row_field_help());
+  return out;
 }
 
 void show(const Blocks& blocks, Console& console) {
