@@ -27,8 +27,8 @@ struct StageMemory {
   static constexpr double kNear = 0.03;
 };
 
-/// Of all single changes of the scenario that make it fit (of all pairs, where none does) that with the shortest step,
-/// as `--set` takes them.
+/// Of all single changes of the scenario that make it fit (of pairs of those that save most, where none does) that with
+/// the shortest step, as `--set` takes them.
 struct Suggestion {
   std::vector<std::string> changes;  ///< "strategy.recompute=selective"
   Bytes needed;                      ///< Of the worst stage, changed so.

@@ -32,6 +32,8 @@ bool widen(StrategySettings& s, int StrategySettings::*axis, int factor) {
   return true;
 }
 
+constexpr int kMostContext = 16;
+
 std::vector<Change> candidates(const Session& session) {
   const StrategySettings& now = session.scenario.strategy;
   std::vector<Change> out;
@@ -52,19 +54,19 @@ std::vector<Change> candidates(const Session& session) {
   });
   for (const Offload what : {Offload::optimizer, Offload::activations})
     out.push_back([what](StrategySettings& s) { return std::exchange(s.offload, what) == Offload::none; });
-  for (std::int64_t b = now.microbatch / 2; b >= 1; --b)
+  for (std::int64_t b = now.microbatch / 2; b >= 1; b /= 2)
     if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
-  for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
+  for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; f *= 2)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
   if (const Routing* routing = session.workload.network.routing())
     for (int f = 2; std::int64_t{now.ep} * f <= routing->experts; f *= 2)
       if (routing->experts % (std::int64_t{now.ep} * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
         out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
   const int layers = session.workload.network.layers();
-  for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)
+  for (int f = 2; f <= now.dp && now.pp * f <= layers; f *= 2)
     if (now.dp % f == 0 && layers % (now.pp * f) == 0)
       out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
-  for (int f = 2; f <= now.dp && session.workload.network.sequences; ++f)
+  for (int f = 2; f <= std::min(now.dp, kMostContext) && session.workload.network.sequences; f *= 2)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
   return out;
 }
@@ -95,18 +97,20 @@ class Trial {
  public:
   Trial(const Session& session, const MemoryRule& rule) : session_(session), rule_(rule), cost_(session.cost_model()) {}
 
-  /// Keeps the fastest that fits.
-  void consider(const StrategySettings& settings) {
+  /// Keeps the fastest that fits. What the fullest stage then needs, nothing where the change is refused.
+  std::optional<Bytes> consider(const StrategySettings& settings) {
     try {
       const Program program = session_.lowered(settings);
       const MemoryReport report = memory_report(program, session_.cluster, rule_);
-      if (!report.fits()) return;
+      const Bytes needed = report.tightest().needed;
+      if (!report.fits()) return needed;
       const int steps = steps_in_period(settings, session_.workload.input);
       const Seconds time = estimate(program, cost_, settings, steps).step_time;
-      if (best_ && best_->step_time <= time) return;
-      best_ = Suggestion{settings_text(session_.scenario.strategy, settings), report.tightest().needed, time};
+      if (!best_ || time < best_->step_time)
+        best_ = Suggestion{settings_text(session_.scenario.strategy, settings), needed, time};
+      return needed;
     } catch (const Error&) {
-      // This network or schedule refuses the change: others may do.
+      return std::nullopt;  // This network or schedule refuses the change: others may do.
     }
   }
   [[nodiscard]] const std::optional<Suggestion>& best() const { return best_; }
@@ -121,17 +125,24 @@ class Trial {
 }  // namespace
 
 std::optional<Suggestion> cheapest_change(const Session& session, const MemoryRule& rule) {
+  constexpr std::size_t kPaired = 5;
   const std::vector<Change> changes = candidates(session);
   Trial trial(session, rule);
-  for (const Change& change : changes) {
+  std::vector<std::pair<Bytes, std::size_t>> saving;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
     StrategySettings s = session.scenario.strategy;
-    if (change(s)) trial.consider(s);
+    if (!changes[i](s)) continue;
+    if (const auto needed = trial.consider(s)) saving.emplace_back(*needed, i);
   }
   if (trial.best()) return trial.best();
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    for (std::size_t j = i + 1; j < changes.size(); ++j) {
+  std::sort(saving.begin(), saving.end());
+  if (saving.size() > kPaired) saving.resize(kPaired);
+  for (std::size_t i = 0; i < saving.size(); ++i) {
+    for (std::size_t j = i + 1; j < saving.size(); ++j) {
+      // In the order of the list: later changes build on earlier ones.
+      const auto [first, second] = std::minmax(saving[i].second, saving[j].second);
       StrategySettings s = session.scenario.strategy;
-      if (changes[i](s) && changes[j](s)) trial.consider(s);
+      if (changes[first](s) && changes[second](s)) trial.consider(s);
     }
   }
   return trial.best();
