@@ -53,7 +53,7 @@ GpuSpec read_gpu(const nlohmann::json& json, const std::string& origin, const st
   ObjectReader memory = file.object("memory");
   sources.cite(memory);
   gpu.memory = memory.quantity<Bytes>("capacity");
-  // Of GPUs whose figure is stated, those without error correction in DRAM show processes 98.0 to 99.2 %.
+  // Of GPUs whose figure is stated, those without error correction in DRAM show processes 97.9 to 99.1 %.
   constexpr double kUsable = 0.985;
   gpu.usable_memory =
       memory.quantity<Bytes>("usable", gpu.device == GpuSpec::Device::gpu ? gpu.memory * kUsable : gpu.memory);

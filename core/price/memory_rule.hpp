@@ -15,10 +15,11 @@ struct MemoryRule {
   /// What a caching allocator reserves over what is allocated. Measured: 1.03 to 1.08 on the B200 rows of SimuMax's
   /// published runs; the middle.
   double reserved_over_allocated = 1.055;
-  /// CUDA context, kernels and library handles. Measured: 522 MiB of a process on an H100 that has launched kernels.
+  /// CUDA context, kernels and library handles. An estimate: PyTorch's errors list other processes on an H100 with 522
+  /// MiB each, which hold no tensors.
   Bytes context{0.55e9};
-  /// Buffers of one NCCL communicator: 12 MiB for each connection (10 MiB on one side and 2 on the other, NVIDIA/nccl
-  /// issue 1685), a ring's and two of a tree's in each channel, and 24 channels over NVLink. Over PCIe there are 4.
+  /// Buffers of one NCCL communicator, an estimate: 12 MiB for each connection (10 MiB on one side and 2 on the other,
+  /// NVIDIA/nccl issue 1685), a ring's and two of a tree's in each channel, and 24 channels over NVLink. Over PCIe 4.
   Bytes communicator{24 * 3 * 12.0 * 1024 * 1024};
   /// Scratch of the matrix-product library, which the allocator does count: 32 MiB is NVIDIA's advice for cuBLAS on
   /// Hopper (cuBLAS documentation, cublasSetWorkspace); older chips get by with 4 MiB.

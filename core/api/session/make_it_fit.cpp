@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,8 +16,12 @@ namespace rehearse {
 
 namespace {
 
-/// One change: false where it changes nothing or cannot be made.
-using Change = std::function<bool(StrategySettings&)>;
+/// One change: `make` gives false where it changes nothing or cannot be made. Of a family each goes further than the
+/// one before and costs more: tp by two, then by four.
+struct Change {
+  const char* family;
+  std::function<bool(StrategySettings&)> make;
+};
 
 bool stronger_recompute(StrategySettings& s, Recompute to) {
   if (s.recompute >= to) return false;
@@ -32,19 +38,22 @@ bool widen(StrategySettings& s, int StrategySettings::*axis, int factor) {
   return true;
 }
 
-constexpr int kMostContext = 16;
-
 std::vector<Change> candidates(const Session& session) {
+  constexpr int kMostContext = 16;
   const StrategySettings& now = session.scenario.strategy;
   std::vector<Change> out;
-  out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::selective); });
-  out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::full); });
-  out.push_back([](StrategySettings& s) { return s.tp > 1 && !std::exchange(s.sequence_parallel, true); });
+  const auto add = [&out](const char* family, std::function<bool(StrategySettings&)> make) {
+    out.push_back({family, std::move(make)});
+  };
+  for (const Recompute to : {Recompute::selective, Recompute::full})
+    add("recompute", [to](StrategySettings& s) { return stronger_recompute(s, to); });
+  add("sequence parallelism",
+      [](StrategySettings& s) { return s.tp > 1 && !std::exchange(s.sequence_parallel, true); });
   for (int stage = 1; stage <= 3; ++stage)
-    out.push_back([stage](StrategySettings& s) {
+    add("zero", [stage](StrategySettings& s) {
       return s.dp > 1 && !s.fsdp.enabled && std::exchange(s.zero_stage, std::max(stage, s.zero_stage)) < stage;
     });
-  out.push_back([](StrategySettings& s) {
+  add("fsdp", [](StrategySettings& s) {
     if (s.dp == 1 || s.fsdp.enabled) return false;
     s.fsdp.enabled = true;
     s.zero_stage = 0;
@@ -52,22 +61,25 @@ std::vector<Change> candidates(const Session& session) {
     s.dp_replicate = 1;
     return true;
   });
-  for (const Offload what : {Offload::optimizer, Offload::activations})
-    out.push_back([what](StrategySettings& s) { return std::exchange(s.offload, what) == Offload::none; });
+  add("offload optimizer",
+      [](StrategySettings& s) { return std::exchange(s.offload, Offload::optimizer) == Offload::none; });
+  add("offload activations",
+      [](StrategySettings& s) { return std::exchange(s.offload, Offload::activations) == Offload::none; });
   for (std::int64_t b = now.microbatch / 2; b >= 1; b /= 2)
-    if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
+    if (now.microbatch % b == 0)
+      add("microbatch", [b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
   for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; f *= 2)
-    if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
+    if (now.dp % f == 0) add("tp", [f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
   if (const Routing* routing = session.workload.network.routing())
     for (int f = 2; std::int64_t{now.ep} * f <= routing->experts; f *= 2)
       if (routing->experts % (std::int64_t{now.ep} * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
-        out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
+        add("ep", [f](StrategySettings& s) { return (s.ep *= f) > 1; });
   const int layers = session.workload.network.layers();
   for (int f = 2; f <= now.dp && now.pp * f <= layers; f *= 2)
     if (now.dp % f == 0 && layers % (now.pp * f) == 0)
-      out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
+      add("pp", [f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
   for (int f = 2; f <= std::min(now.dp, kMostContext) && session.workload.network.sequences; f *= 2)
-    if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
+    if (now.dp % f == 0) add("cp", [f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
   return out;
 }
 
@@ -97,18 +109,19 @@ class Trial {
  public:
   Trial(const Session& session, const MemoryRule& rule) : session_(session), rule_(rule), cost_(session.cost_model()) {}
 
-  /// Keeps the fastest that fits. What the fullest stage then needs, nothing where the change is refused.
-  std::optional<Bytes> consider(const StrategySettings& settings) {
+  /// Keeps the fastest that fits. What the fullest stage then lacks, at most 0 where it fits; nothing where the change
+  /// is refused.
+  std::optional<Bytes> lacking(const StrategySettings& settings) {
     try {
       const Program program = session_.lowered(settings);
       const MemoryReport report = memory_report(program, session_.cluster, rule_);
-      const Bytes needed = report.tightest().needed;
-      if (!report.fits()) return needed;
+      const StageMemory& worst = report.tightest();
+      if (!report.fits()) return max(worst.needed - worst.capacity, Bytes{1});
       const int steps = steps_in_period(settings, session_.workload.input);
       const Seconds time = estimate(program, cost_, settings, steps).step_time;
       if (!best_ || time < best_->step_time)
-        best_ = Suggestion{settings_text(session_.scenario.strategy, settings), needed, time};
-      return needed;
+        best_ = Suggestion{settings_text(session_.scenario.strategy, settings), worst.needed, time};
+      return Bytes{0};
     } catch (const Error&) {
       return std::nullopt;  // This network or schedule refuses the change: others may do.
     }
@@ -129,10 +142,13 @@ std::optional<Suggestion> cheapest_change(const Session& session, const MemoryRu
   const std::vector<Change> changes = candidates(session);
   Trial trial(session, rule);
   std::vector<std::pair<Bytes, std::size_t>> saving;
+  std::set<std::string_view> enough;  ///< Families of which one fits: the next would only cost more.
   for (std::size_t i = 0; i < changes.size(); ++i) {
     StrategySettings s = session.scenario.strategy;
-    if (!changes[i](s)) continue;
-    if (const auto needed = trial.consider(s)) saving.emplace_back(*needed, i);
+    if (enough.contains(changes[i].family) || !changes[i].make(s)) continue;
+    const auto lacking = trial.lacking(s);
+    if (lacking && *lacking == Bytes{0}) enough.insert(changes[i].family);
+    if (lacking) saving.emplace_back(*lacking, i);
   }
   if (trial.best()) return trial.best();
   std::sort(saving.begin(), saving.end());
@@ -142,7 +158,7 @@ std::optional<Suggestion> cheapest_change(const Session& session, const MemoryRu
       // In the order of the list: later changes build on earlier ones.
       const auto [first, second] = std::minmax(saving[i].second, saving[j].second);
       StrategySettings s = session.scenario.strategy;
-      if (changes[first](s) && changes[second](s)) trial.consider(s);
+      if (changes[first].make(s) && changes[second].make(s)) (void)trial.lacking(s);
     }
   }
   return trial.best();

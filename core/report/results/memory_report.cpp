@@ -77,7 +77,7 @@ std::string over_text(const MemoryReport& report) {
     return text +
            "None of the changes tried (recomputation, sequence parallelism, ZeRO, FSDP, offloading, microbatch, tp, "
            "cp, pp, ep, or two of them) makes it fit.";
-  return text + fmt::format("It would fit, with {} needed and a step of {}, the shortest of all that fit, by",
+  return text + fmt::format("It would fit, with {} needed and a step of {}, the shortest of all tried, by",
                             to_string_iec(report.suggestion->needed), to_string(report.suggestion->step_time));
 }
 

@@ -13,9 +13,10 @@ namespace rehearse {
 
 /// Table of stages and categories, where the tightest peak stands, the rule, and the suggestion.
 [[nodiscard]] std::vector<DocumentBlock> memory_blocks(const MemoryReport& report);
-/// The array `memory` of JSON results: {stage, rank, peak_bytes, needed_bytes, capacity_bytes, peak_at, by_category{}}.
+/// The array `memory` of JSON results: {stage, rank, peak_bytes, allocated_bytes, reserved_bytes, needed_bytes,
+/// capacity_bytes, peak_at, by_category{}}.
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
-/// {changes, needed_bytes} or null.
+/// {changes, needed_bytes, step_time_s} or null.
 [[nodiscard]] nlohmann::ordered_json suggestion_json(const MemoryReport& report);
 /// One record per stage.
 [[nodiscard]] Table memory_records(const MemoryReport& report);

@@ -216,7 +216,8 @@ TEST_CASE("DeepSpeed's JSON and its launch line say one job") {
   Folder folder;
   const std::string config =
       folder.add("ds.json", R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
- "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}, "steps_per_print": 10})");
+ "bf16": {"enabled": true}, "steps_per_print": 10,
+ "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
   const ImportedJob job =
       imported({.files = {config},
                 .launch = "deepspeed --num_nodes 2 --num_gpus 8 train.py --model_name_or_path meta-llama/Llama-2-7b-hf "
