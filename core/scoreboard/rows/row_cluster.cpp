@@ -54,6 +54,8 @@ constexpr auto kMachines = std::to_array<Machine>({{{"h100", "500w"}, {"hgx_h100
                                                    {{"l40"}, {"pcie8_l40_2sw", "ib_hdr"}},
                                                    {{"l20"}, {"pcie8_l20_2sw", "ib_hdr"}},
                                                    {{"a40"}, {"pcie8_a40_2sw", "ib_hdr"}},
+                                                   {{"l4"}, {"aws_g6_48xlarge", "efa_100g"}},
+                                                   {{"a30"}, {"pcie4_a30_nvlink", "ib_hdr"}},
                                                    {{"a10g"}, {"aws_g5_48xlarge", "efa_100g"}},
                                                    {{"a10"}, {"pcie4_a10", "ib_hdr"}},
                                                    {{"6000", "ada"}, {"pcie8_rtx_6000_ada_2sw", "ib_hdr"}},
@@ -132,11 +134,8 @@ bool names_gpu(const std::string& text, std::string_view word) {
 const NamedMachine* machine_named(const std::string& gpu_type, std::int64_t gpus_per_node) {
   const std::string name = lowered(gpu_type);
   // Names that hold those of other GPUs, and words that others begin with ("NVLink").
-  static constexpr NamedMachine l4{"aws_g6_48xlarge", "efa_100g"}, a30{"pcie4_a30_nvlink", "ib_hdr"},
-      h100_nvl{"pcie8_h100_nvl_2sw", "ib_ndr"}, h200_nvl{"pcie8_h200_nvl_2sw", "ib_ndr"},
+  static constexpr NamedMachine h100_nvl{"pcie8_h100_nvl_2sw", "ib_ndr"}, h200_nvl{"pcie8_h200_nvl_2sw", "ib_ndr"},
       gh200_alone{"gh200_1gpu", "ib_ndr"}, gh200_board{"gh200_4gpu", "ib_ndr"};
-  if (has_word(name, "l4")) return &l4;
-  if (has_word(name, "a30")) return &a30;
   if (names_gpu(name, "gh200")) return gpus_per_node > 1 ? &gh200_board : &gh200_alone;
   if (holds(name, "h100nvl") || (holds(name, "h100") && has_word(name, "nvl"))) return &h100_nvl;
   if (holds(name, "h200nvl") || (holds(name, "h200") && has_word(name, "nvl"))) return &h200_nvl;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <regex>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -106,28 +108,26 @@ void map_fp4(RowFields& f, RowJob& job, bool adapters) {
 
 bool trains_adapters(RowFields& f) { return holds(f.text("task"), "lora"); }
 
-/// Types of numbers that no arithmetic here has: "nf4 frozen", "int8".
-std::string unknown_type(const std::string& precision) {
-  const std::string text = lowered(precision);
-  static constexpr auto kStrange = std::to_array<std::string_view>(
-      {"nf4", "int8", "int4", "mxfp6", "fp6", "af8", "uint8", "8-bit", "8bit", "4-bit", "4bit", "qlora"});
-  for (const std::string_view word : kStrange)
-    if (text.find(word) != std::string::npos) return std::string(word);
+/// A type of numbers among the words ("nf4 frozen", "int8", "8-bit Adam") that no arithmetic here has; empty for none.
+std::string unknown_type(const std::string& words) {
+  static const std::regex type("(nf|u?int|(mx|nv)?fp|b?float|bf|tf)[0-9]+|[0-9]+-?bit");
+  static const std::set<std::string> known{"fp32", "float32", "tf32", "fp16",  "float16", "bf16", "bfloat16",
+                                           "fp8",  "float8",  "fp4",  "mxfp8", "mxfp4",   "nvfp4"};
+  const std::string text = lowered(words);
+  for (std::sregex_iterator at(text.begin(), text.end(), type), end; at != end; ++at)
+    if (!known.contains(at->str())) return at->str();
   return {};
 }
 
-/// Throws RowSkipped for one whose state and update are others' than those of the scenario's optimizers.
+/// Throws RowSkipped for one whose state and update are others than those of the scenario's optimizers.
 Optimizer optimizer_named(const std::string& words) {
+  static const std::regex name("[a-z]+");
   const std::string text = lowered(words);
-  const bool narrow = text.find("8bit") != std::string::npos || text.find("8-bit") != std::string::npos ||
-                      text.find("int8") != std::string::npos || text.find("paged") != std::string::npos;
-  static constexpr std::array<std::pair<std::string_view, Optimizer>, 5> kKnown{{{"adamw", Optimizer::adamw},
-                                                                                 {"adafactor", Optimizer::adafactor},
-                                                                                 {"lamb", Optimizer::lamb},
-                                                                                 {"sgd", Optimizer::sgd},
-                                                                                 {"adam", Optimizer::adam}}};
-  for (const auto& [name, optimizer] : kKnown)
-    if (!narrow && text.find(name) != std::string::npos) return optimizer;
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end && unknown_type(text).empty(); ++at)
+    for (const std::string& word : {at->str(), at->str().starts_with("fused") ? at->str().substr(5) : std::string()})
+      if (const auto known = std::find(names_of<Optimizer>().begin(), names_of<Optimizer>().end(), word);
+          known != names_of<Optimizer>().end())
+        return static_cast<Optimizer>(known - names_of<Optimizer>().begin());
   throw RowSkipped("optimizer unknown", words.substr(0, 60) + ": training.optimizer has none such");
 }
 

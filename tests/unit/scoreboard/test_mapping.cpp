@@ -124,11 +124,12 @@ TEST_CASE("rows are skipped for stated reasons") {
 }
 
 TEST_CASE("an optimizer or a type of number that no scenario has is said, not replaced") {
-  for (const char* name : {"Muon", "Lion", "8-bit Adam", "paged_adamw_8bit", "SOAP"}) {
+  for (const char* name : {"Muon", "Lion", "8-bit Adam", "paged_adamw_8bit", "SOAP", "RAdam", "Adamax"}) {
     CAPTURE(name);
     CHECK(with("optimizer", name) == "optimizer unknown");
   }
-  for (const char* name : {"Adam", "AdamW", "distributed_fused_adam", "LAMB", "SGD with momentum", "Adafactor"}) {
+  for (const char* name : {"Adam", "AdamW", "distributed_fused_adam", "LAMB", "SGD with momentum", "Adafactor",
+                           "FusedAdam", "decoupled_adamw (fp32 master)"}) {
     CAPTURE(name);
     CHECK(with("optimizer", name) == "predicted");
   }
