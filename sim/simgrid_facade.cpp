@@ -224,7 +224,7 @@ bool SimGridFacade::flow_ends_pending() const { return impl_->flows.ends_pending
 void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes,
                                BytesPerSecond cap, std::uint64_t payload) {
   const double size = std::max(1.0, std::round(bytes.value() * kScale));
-  if (!(size <= static_cast<double>(std::numeric_limits<std::uint64_t>::max() / 2)))
+  if (!(size <= static_cast<double>(std::numeric_limits<std::int64_t>::max())))
     throw std::logic_error("flow of more bytes than SimGrid counts");
   ClusterZone& zone = impl_->zone;
   zone.set_route(links);
