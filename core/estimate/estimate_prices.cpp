@@ -67,7 +67,7 @@ void ComputeWork::append(const ComputeWork& next) {
 EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
     : p_(program),
       cost_(cost),
-      routes_(cost.cluster()),
+      prices_(program, cost),
       first_rank_(program.roles.size(), -1),
       ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {
@@ -114,7 +114,7 @@ void EstimatePrices::decide_lanes() {
     stride = own;
   }
   lanes_ = p_.mesh.islands().front().extent(Axis::tp);
-  stride_ = stride;
+  prices_.set_lanes(lanes_, stride);
 }
 
 std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
@@ -231,24 +231,24 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
   return collectives_.emplace(key, price_collective(nth(b.graph, task), b, role)).first->second;
 }
 
-/// Groups of the ranks of a role that lie differently on their nodes.
-const std::vector<std::vector<DeviceId>>& EstimatePrices::instances(int group, int role) {
+/// A member of each of the groups of the ranks of a role that lie differently on their nodes.
+const std::vector<int>& EstimatePrices::instances(int group, int role) {
   const auto [at, fresh] = instances_.try_emplace({group, role});
-  std::vector<std::vector<DeviceId>>& out = at->second;
+  std::vector<int>& out = at->second;
   if (!fresh) return out;
   const Cluster& cluster = cost_.cluster();
   std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
   std::set<std::vector<int>> seen;
   for (const int rank : nth(ranks_of_role_, role)) {
     if (nth(covered, nth(p_.device_of_rank, rank)) != 0) continue;
-    std::vector<DeviceId> members = devices(group, rank);
+    const std::vector<DeviceId> members = devices(group, rank);
     std::vector<int> places;
     for (const DeviceId d : members) {
       nth(covered, d) = 1;
       places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
       places.push_back(cluster.local_index(d));
     }
-    if (seen.insert(std::move(places)).second) out.push_back(std::move(members));
+    if (members.size() > 1 && seen.insert(std::move(places)).second) out.push_back(rank);
   }
   return out;
 }
@@ -264,52 +264,19 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
 
 /// The slowest of the role's groups: they meet in the next call that spans them.
 Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
-  // A group across the lanes is one call; others are as many calls as lanes, side by side.
-  const AxisSet axes = nth(p_.groups, c.group).axes;
-  const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
   Transfer slowest;
   double fastest = std::numeric_limits<double>::infinity();
-  for (const std::vector<DeviceId>& group : instances(c.group, role)) {
-    if (group.size() < 2) continue;
-    const CollectiveChoice choice =
-        cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed, .direct = c.direct});
-    Transfer t{choice.time.value(),
-               cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
-    if (side_by_side && !in_one_node(cost_.cluster(), group))
-      t.seconds = std::max(t.seconds, solo_seconds(c, bytes, group));
-    if (t.seconds > slowest.seconds) slowest = t;
-    fastest = std::min(fastest, t.seconds);
+  for (const int rank : instances(c.group, role)) {
+    const CallPrice& price =
+        prices_.call({c.op, c.group, rank, bytes.value(), CallOptions{.packed = c.packed, .direct = c.direct}});
+    if (price.seconds > slowest.seconds) slowest = {price.seconds, price.load, 0};
+    fastest = std::min(fastest, price.seconds);
   }
   unlike_ |= slowest.seconds > fastest * 1.01;
   return slowest;
 }
 
-/// Where lanes share a wire each gets its part of it.
-double EstimatePrices::solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group) {
-  const FluidPlan plan =
-      cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed, .direct = task.direct});
-  double most = 0, slowest = 0;
-  for (const FluidEdge& e : plan.edges) most = std::max(most, e.bytes.value());
-  for (const FluidEdge& e : plan.edges) {
-    if (e.bytes <= Bytes{0}) continue;
-    const BytesPerSecond cap = plan.rate_cap * (e.bytes.value() / most);
-    slowest = std::max(slowest, (e.bytes / min(cap, routes_.find(e.src, e.dst, lanes_, stride_).solo_rate)).value());
-  }
-  return slowest + plan.latency.value();
-}
-
-const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
-  const auto key = std::tuple(body, task, role, to);
-  if (const auto at = messages_.find(key); at != messages_.end()) return at->second;
-  const Body& b = nth(p_.bodies, body);
-  Bytes bytes{0};
-  for (const Operand& o : nth(b.graph, task).operands)
-    bytes += Bytes{p_.local_bytes(nth(p_.tensors, nth(b.formals, o.formal).like), context(role))};
-  const int edge = std::get<P2pTask>(nth(b.graph, task).kind).edge;
-  return messages_.emplace(key, price_message(bytes, role, to, nth(p_.edges, edge).blocking)).first->second;
-}
-
-Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool blocking) {
+Transfer EstimatePrices::send(Bytes bytes, int from, int to, bool blocking) {
   const Cluster& cluster = cost_.cluster();
   const auto& senders = nth(ranks_of_role_, from);
   const auto& receivers = nth(ranks_of_role_, to);
@@ -319,14 +286,9 @@ Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool block
     const DeviceId src = nth(p_.device_of_rank, senders[i]), dst = nth(p_.device_of_rank, receivers[i]);
     const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
     if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
-    const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);
-    Transfer t{choice.latency.value(), cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, senders[i], p_)};
-    if (bytes > Bytes{0} && src != dst)
-      t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
-    if (t.seconds > slowest.seconds) slowest = t;
+    const CallPrice& price = prices_.message({senders[i], dst, bytes.value(), blocking});
+    if (price.seconds + price.wait > slowest.seconds) slowest = {price.seconds + price.wait, price.load, price.wait};
   }
-  if (blocking) slowest.wait = cost_.message_wait().value();
-  slowest.seconds += slowest.wait;
   return slowest;
 }
 

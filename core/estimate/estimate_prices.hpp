@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/base/index.hpp"
-#include "core/play/clocks/lane_routes.hpp"
-#include "core/price/cost_model.hpp"
+#include "core/estimate/walk/call_prices.hpp"
 
 namespace rehearse {
 
@@ -23,7 +22,7 @@ struct ComputeWork {
   void append(const ComputeWork& next);
 };
 
-/// Bytes on the wire, as slow as the wire and the library make them with no other traffic.
+/// As CallPrice, of the slowest of the groups that share a role.
 struct Transfer {
   double seconds = 0;
   Interference load;  ///< What it takes from kernels beside it, at either end.
@@ -45,12 +44,8 @@ class EstimatePrices {
   [[nodiscard]] const ComputeWork& work(int body, int role);
   /// A collective of `body`, called by `role`.
   [[nodiscard]] const Transfer& collective(int body, int task, int role);
-  /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
-  [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
-  /// The same for a message of `bytes`.
-  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking) {
-    return price_message(bytes, role, to, blocking);
-  }
+  /// A message of `bytes` from `role` to stage `to`: the slowest over the replicas.
+  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking);
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
@@ -69,14 +64,12 @@ class EstimatePrices {
   [[nodiscard]] ComputeWork play(int body, int role);
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
   [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
-  [[nodiscard]] const std::vector<std::vector<DeviceId>>& instances(int group, int role);
-  [[nodiscard]] double solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group);
-  [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to, bool blocking);
+  [[nodiscard]] const std::vector<int>& instances(int group, int role);
 
   const Program& p_;
   const CostModel& cost_;
-  LaneRoutes routes_;
-  int lanes_ = 1, stride_ = 1;
+  CallPrices prices_;
+  int lanes_ = 1;
   bool unlike_ = false;
   std::vector<int> first_rank_, class_of_role_;
   std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.
@@ -87,8 +80,7 @@ class EstimatePrices {
   std::map<Key, Transfer> collectives_;
   /// By operation, group, role, bytes, whether packed and whether direct.
   std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;
-  std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
-  std::map<std::tuple<int, int, int, int>, Transfer> messages_;
+  std::map<std::pair<int, int>, std::vector<int>> instances_;  ///< By group and role: a member of each.
 };
 
 }  // namespace rehearse

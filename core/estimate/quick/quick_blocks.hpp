@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/estimate/estimate_stage.hpp"
+#include "core/estimate/estimate_prices.hpp"
+#include "core/estimate/quick/pass_part.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/model/network.hpp"
 #include "core/program/liveness_curve.hpp"

@@ -145,8 +145,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   return out;
 }
 
-/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp:
-/// recurrence_holds).
+/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only.
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
   if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||

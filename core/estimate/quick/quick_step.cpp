@@ -8,7 +8,7 @@ namespace rehearse {
 
 namespace {
 
-/// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than
+/// Times grow evenly with microbatches, chunks per stage and stages. Pipelines of more than
 /// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
 /// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
 /// several chunks more than two from one and two.

@@ -1,14 +1,13 @@
 #pragma once
-// What follows a stage's last pass, as a list of operations in the order in which they are begun: the same walk as
-// estimate_tail, with everything that does not depend on the moment worked out beforehand. Runs of kernels, and of
-// gathers, are one operation.
+// What follows a stage's last pass, as a list of operations in the order in which they are begun, with all that does not
+// depend on the moment worked out beforehand. Runs of kernels, and of gathers, are one operation.
 
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "core/estimate/estimate_lane.hpp"
-#include "core/estimate/estimate_stage.hpp"
+#include "core/estimate/quick/pass_part.hpp"
 
 namespace rehearse {
 

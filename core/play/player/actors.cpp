@@ -26,7 +26,8 @@ bool holds_halos(const Program& p, const Body& body, Axis axis) {
   });
 }
 
-/// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
+}  // namespace
+
 AxisSet mattering_axes(const Program& p) {
   AxisSet out;
   for (int a = 0; a < kAxisCount; ++a) {
@@ -43,8 +44,6 @@ AxisSet mattering_axes(const Program& p) {
   return out;
 }
 
-/// Whether the coordinate along `axis` only makes work smaller: every size that depends on it is a function of it alone
-/// and nowhere grows, no predicate nor peer asks for it. Ranks that meet then wait for the first of them.
 bool first_rank_leads(const Program& p, Axis axis) {
   const int a = static_cast<int>(axis);
   const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
@@ -88,8 +87,6 @@ bool first_rank_leads(const Program& p, Axis axis) {
          std::none_of(p.roles.begin(), p.roles.end(), in_entries);
 }
 
-}  // namespace
-
 bool tp_coordinate_matters(const Program& p) {
   if (mattering_axes(p).contains(Axis::tp)) return true;
   // Experts' groups may mix ranks of one tensor-parallel group: exchanges between lanes cannot be played as one lane's.
@@ -102,10 +99,6 @@ bool tp_coordinate_matters(const Program& p) {
   return false;
 }
 
-namespace {
-
-/// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0
-/// otherwise.
 int lane_stride(const Program& p, const Cluster& cluster) {
   const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
   int stride = 0;
@@ -126,6 +119,8 @@ int lane_stride(const Program& p, const Cluster& cluster) {
   }
   return stride;
 }
+
+namespace {
 
 class CastMaker {
  public:

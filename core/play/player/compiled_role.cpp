@@ -33,6 +33,12 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
   return true;
 }
 
+std::size_t end_of_segment(const Body& body, std::size_t i) {
+  // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
+  const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
+  return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip]) : body.graph.size();
+}
+
 namespace {
 
 /// Whether calls of the body on one rank can differ.
@@ -55,10 +61,11 @@ Error unplayable(const Role& role, int entry, const std::string& why) {
 
 class Compiler {
  public:
-  Compiler(const Program& p, const CostModel& cost, int rank, const RunOptions& options)
+  Compiler(const Program& p, const CostModel& cost, int rank, const RunOptions& options, WholeBodies* whole)
       : p_(p),
         cost_(cost),
         options_(options),
+        whole_(whole),
         rank_(rank),
         at_(p.mesh.context(rank)),
         role_(nth(p.roles, nth(p.role_of_rank, rank))),
@@ -67,6 +74,8 @@ class Compiler {
   CompiledRole run() {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
+    operations_.reserve(role_.step.size() * static_cast<std::size_t>(options_.steps));
+    out_.parts.reserve(role_.step.size() * static_cast<std::size_t>(options_.steps));
     for (step_ = 0; step_ < options_.steps; ++step_) {
       events_.emplace_back(static_cast<std::size_t>(role_.events));
       graph_ = -1;
@@ -172,10 +181,16 @@ class Compiler {
     const auto [at, fresh] = closed_.try_emplace(key_of(e, launches), -1);
     if (!fresh) return at->second;
     const Body& body = body_of(e);
-    if (!is_closed(p_, cost_.cluster(), body, rank_)) return at->second;
-    at->second = static_cast<int>(prices_.size());
-    prices_.push_back(cost_.price_body(p_, body, rank_, at_, launches));
-    check_floor(body);
+    if (whole_ != nullptr) {
+      if (const PricedBody* price = whole_->price({e.body, rank_, at_, varies(e), launches})) {
+        at->second = static_cast<int>(prices_.size());
+        prices_.push_back(*price);
+      }
+    } else if (is_closed(p_, cost_.cluster(), body, rank_)) {
+      at->second = static_cast<int>(prices_.size());
+      prices_.push_back(cost_.price_body(p_, body, rank_, at_, launches));
+      check_floor(body);
+    }
     return at->second;
   }
 
@@ -230,6 +245,7 @@ class Compiler {
         throw unplayable(role_, index + 1, "an entry cannot wait for the one it is interleaved with");
     }
     graph_ = -1;
+    if (add_pair(index)) return;
     std::array calls{open(index), open(index + 1)};
     for (OpenCall& call : calls) {
       stand_at(call.entry);
@@ -243,13 +259,35 @@ class Compiler {
     for (OpenCall& call : calls) complete(call.entry, close(call));
   }
 
-  static std::size_t size_of(const OpenCall& call) { return call.body.graph.size(); }
-  /// One past the last task of segment `i`; segments that a body doesn't have are empty.
-  static std::size_t end_of_segment(const Body& body, std::size_t i) {
-    // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
-    const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
-    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip]) : body.graph.size();
+  /// Adds the two calls as one piece of work, where they are one.
+  bool add_pair(int index) {
+    const Entry &first = entry(index), &second = entry(index + 1);
+    if (whole_ == nullptr || names_tasks(first) || names_tasks(second)) return false;
+    const auto [at, fresh] =
+        pairs_.try_emplace({key_of(first, CostModel::kOncePerKernel), key_of(second, CostModel::kOncePerKernel)}, -1);
+    if (fresh) {
+      stand_at(first);
+      const ExprContext there = at_;
+      stand_at(second);
+      const auto call = [&](const Entry& e, const ExprContext& where) {
+        return WholeBodies::Call{e.body, rank_, where, varies(e), CostModel::kOncePerKernel};
+      };
+      if (const PricedBody* price = whole_->price_pair(call(first, there), call(second, at_))) {
+        at->second = static_cast<int>(prices_.size());
+        prices_.push_back(*price);
+      }
+    }
+    if (at->second < 0) return false;
+    Indices waits = waits_of(first, -1);
+    const Indices others = waits_of(second, -1);
+    waits.insert(waits.end(), others.begin(), others.end());
+    const Indices tails{add_closed(index, first, at->second, waits)};
+    complete(first, tails);
+    complete(second, tails);
+    return true;
   }
+
+  static std::size_t size_of(const OpenCall& call) { return call.body.graph.size(); }
 
   Indices& event(EventId id) { return nth(events_.back(), id); }
 
@@ -400,6 +438,7 @@ class Compiler {
   const Program& p_;
   const CostModel& cost_;
   const RunOptions& options_;
+  WholeBodies* whole_;
   int rank_;
   ExprContext at_;
   const Role& role_;
@@ -409,6 +448,7 @@ class Compiler {
   int graph_ = -1;                            // Of the entry before.
   std::vector<std::vector<Indices>> events_;  // Per step and event: the operations it completes with.
   std::map<CallKey, int> closed_;
+  std::map<std::pair<CallKey, CallKey>, int> pairs_;  // Of interleaved calls: index into prices_, -1 for none.
   std::map<CallKey, double> stretches_;
   std::map<int, bool> varies_;
   std::map<int, int> breakdown_of_, calls_;
@@ -418,8 +458,9 @@ class Compiler {
 
 }  // namespace
 
-CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options) {
-  return Compiler(program, cost, rank, options).run();
+CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options,
+                          WholeBodies* whole) {
+  return Compiler(program, cost, rank, options, whole).run();
 }
 
 }  // namespace rehearse

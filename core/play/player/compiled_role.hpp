@@ -55,12 +55,33 @@ struct CompiledRole {
 /// group's own, and nothing else leaves the rank; and the host waits for none of its tasks.
 [[nodiscard]] bool is_closed(const Program& program, const Cluster& cluster, const Body& body, int rank);
 
-/// Compiles all steps of the role of `rank`.
+/// Says which bodies are one piece of work, where that is not left to is_closed().
+class WholeBodies {
+ public:
+  struct Call {
+    int body;
+    int rank;
+    const ExprContext& at;
+    bool varies;   ///< Calls of the body may differ.
+    int launches;  ///< CostModel::price_body
+  };
+  virtual ~WholeBodies() = default;
+  /// What the body takes, or null where it is issued task by task. Valid until the next call.
+  virtual const PricedBody* price(const Call& call) = 0;
+  /// The same of two calls whose segments are issued in turn, the second's first.
+  virtual const PricedBody* price_pair(const Call& first, const Call& second) = 0;
+};
+
+/// One past the last task of segment `i` of the body; segments that it doesn't have are empty.
+[[nodiscard]] std::size_t end_of_segment(const Body& body, std::size_t i);
+
+/// Compiles all steps of the role of `rank`. `whole` may be null.
 ///   host_wait  what is issued later starts after the entry or task has ended and a launch, which nothing hides any
 ///   more. graph      entries in a row with one number are one launch: the kernels in them cost the host nothing else.
 ///   interleave the two entries' segments are issued in turn, so that kernels of one run beside communication of the
 ///   other.
 /// Throws Error (usage) for interleaved entries that are no neighbours, or of which one waits for the other.
-CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options);
+CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options,
+                          WholeBodies* whole = nullptr);
 
 }  // namespace rehearse

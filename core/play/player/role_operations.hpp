@@ -19,6 +19,12 @@ class RoleOperations {
   RoleOperations(std::size_t streams, double launch)
       : last_on_stream_(streams, -1), gate_of_stream_(streams, -1), launch_(launch) {}
 
+  /// At least so many will come.
+  void reserve(std::size_t count) {
+    ops_.reserve(count);
+    ends_.reserve(count);
+    after_.reserve(2 * count);
+  }
   /// `op` with its streams, price and parts filled in, after `after` and what its stream did before. Parts of
   /// operations follow each other.
   Index push(PlayOp op, std::span<const Index> after, int step);

@@ -8,7 +8,7 @@
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate.hpp"
-#include "core/estimate/estimate_stage.hpp"
+#include "core/estimate/quick/pass_part.hpp"
 #include "core/price/host_copies.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/program/body.hpp"

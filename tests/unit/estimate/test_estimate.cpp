@@ -1,11 +1,11 @@
-// Facts of the closed form's parts: the schedule's recurrence on hand-made stages, the overlap rule, and what settings
-// may change.
+// Facts of the closed form's parts: kinds of ranks, the overlap rule, and what settings may change.
 
 #include <cmath>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
-#include "core/estimate/estimate_pipeline.hpp"
+#include "core/estimate/estimate_lane.hpp"
+#include "core/estimate/walk/rank_kinds.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/estimate_jobs.hpp"
@@ -15,30 +15,6 @@ using namespace rehearse::test;
 
 namespace {
 
-constexpr double kForward = 1.0, kBackward = 2.0;
-
-/// Stages of chunks that each take 1 forward and 2 backward, messages of `message` seconds between neighbours.
-std::vector<Stage> equal_stages(const Schedule& schedule, const PipelineShape& shape, double message = 0) {
-  const int chunks = shape.stages * shape.virtual_stages;
-  std::vector<Stage> out(static_cast<std::size_t>(shape.stages));
-  for (int c = 0; c < chunks; ++c) {
-    const int stage = schedule.stage_of(c, shape);
-    auto& passes = nth(out, stage).chunks[c];
-    for (const int direction : {0, 1}) {
-      StagePass& pass = nth(passes, direction);
-      const int next = direction == 0 ? c + 1 : c - 1, before = direction == 0 ? c - 1 : c + 1;
-      const auto remote = [&](int other) {
-        return other >= 0 && other < chunks && schedule.stage_of(other, shape) != stage;
-      };
-      pass.work.seconds = (direction == 0 ? kForward : kBackward) / shape.virtual_stages;
-      pass.message.seconds = pass.incoming_seconds = message;
-      pass.peer = remote(next) ? schedule.stage_of(next, shape) : -1;
-      pass.receives = remote(before);
-    }
-  }
-  return out;
-}
-
 /// Llama 3 8B on sequences of 4,096 tokens.
 Workload llama3_8b() {
   Workload w;
@@ -47,72 +23,49 @@ Workload llama3_8b() {
   return w;
 }
 
-PipelineState idle(const std::vector<Stage>& stages) {
-  return {std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
-}
-
-double duration(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape,
-                bool blocking = false) {
-  const PipelineState end = PipelineRecurrence(stages, schedule, shape, blocking).run(idle(stages));
-  double last = 0;
-  for (const StageLane& lane : end.lanes) last = std::max({last, lane.free, lane.held});
-  return last;
-}
-
-bool runs(const Schedule& schedule, const PipelineShape& shape) {
-  try {
-    schedule.check(shape);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
-TEST_CASE("equal stages and free messages idle for the schedule's bubble, however many microbatches") {
-  int seen = 0;
-  for (const auto& entry : schedules().entries())
-    for (const int p : {1, 2, 4, 8})
-      for (const int v : {1, 2, 3})
-        for (const int m : {1, 2, 8, 24, 512}) {
-          const PipelineShape shape{p, v, m};
-          if (!runs(*entry.value, shape) || m < p || entry.value->splits_backward()) continue;  // Those are played.
-          INFO(entry.name << " p " << p << " v " << v << " m " << m);
-          const double ideal = m * (kForward + kBackward);
-          CHECK(std::abs(duration(equal_stages(*entry.value, shape), *entry.value, shape) /
-                             (ideal * (1 + entry.value->bubble_ratio(shape))) -
-                         1) < 1e-9);
-          ++seen;
-        }
-  CHECK(seen > 30);
+TEST_CASE("replicas that lie alike are one kind of rank, and a straggler is one of its own") {
+  Workload w = llama3_8b();
+  w.training.global_batch = 16;
+  StrategySettings s;
+  s.tp = 2;
+  s.pp = 2;
+  s.dp = s.dp_replicate = 4;
+  const auto kinds = [&](const CostModel::Options& options) {
+    const auto site = make_site("dgx_h100", 2, "rail_ndr", options);
+    const Program program = lower(w, s, site->cluster);
+    CallPrices prices(program, site->cost);
+    return kinds_of_ranks(program, site->cost, 1, prices);
+  };
+  CHECK(kinds({}).kinds.size() == 2);
+  CostModel::Options slow;
+  slow.slowdown[0] = 1.5;
+  // Rank 0; its partner in tensor parallelism; the stage after them; then the other replicas' stages. Lanes stand for
+  // themselves now.
+  const KindsOfRanks apart = kinds(slow);
+  CHECK(apart.kinds.size() > 2);
+  CHECK(apart.kinds.size() <= 8);
+  int alone = 0;
+  for (const RankKind& kind : apart.kinds) alone += kind.rank == 0 ? 1 : 0;
+  CHECK(alone == 1);
 }
 
-TEST_CASE("a slow last stage sets the pace, the others only fill and drain") {
-  const Schedule& schedule = *schedules().at("1f1b").value;
-  for (const int m : {4, 40, 400}) {
-    const PipelineShape shape{4, 1, m};
-    auto stages = equal_stages(schedule, shape);
-    for (StagePass& pass : stages.back().chunks.at(3)) pass.work.seconds *= 1.25;
-    CHECK(std::abs(duration(stages, schedule, shape) -
-                   (3 * (kForward + kBackward) + m * 1.25 * (kForward + kBackward))) < 1e-6);
-  }
-}
-
-TEST_CASE("messages cost time, and more where they hold their sender") {
-  for (const auto& entry : schedules().entries()) {
-    const PipelineShape shape{4, entry.name == "interleaved_1f1b" ? 2 : 1, 16};
-    // Split schedules are played; where one microbatch is under way at a time, nothing runs beside its messages.
-    if (entry.value->splits_backward() || entry.value->chunks_in_flight(0, shape) == 1) continue;
-    const double free = duration(equal_stages(*entry.value, shape), *entry.value, shape);
-    const auto stages = equal_stages(*entry.value, shape, 0.05);
-    const double beside = duration(stages, *entry.value, shape), blocking = duration(stages, *entry.value, shape, true);
-    INFO(entry.name);
-    CHECK(beside > free);
-    CHECK(blocking > beside);
-    // No stage sends more than twice per microbatch and chunk.
-    CHECK(blocking < free + 0.05 * 2 * (2 * 16 * shape.virtual_stages + 2 * shape.stages));
-  }
+TEST_CASE("one slow rank holds up the step as long as it computes longer") {
+  Workload w = llama3_8b();
+  w.training.global_batch = 32;
+  StrategySettings s;
+  s.tp = 8;
+  s.dp = s.dp_replicate = 2;
+  const auto step = [&](double factor) {
+    CostModel::Options options;
+    if (factor > 1) options.slowdown[3] = factor;
+    const auto site = make_site("dgx_h100", 2, "rail_ndr", options);
+    return estimate(lower(w, s, site->cluster), site->cost, s);
+  };
+  const Estimate even = step(1), slow = step(1.5);
+  CHECK(slow.step_time > 1.2 * even.step_time);
+  CHECK(slow.step_time < 1.5 * even.step_time);
 }
 
 TEST_CASE("kernels beside traffic follow the overlap rule") {

@@ -1,0 +1,351 @@
+#include "core/estimate/walk/rank_kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "core/base/index.hpp"
+#include "core/estimate/walk/whole_passes.hpp"
+#include "core/play/player/actors.hpp"
+#include "core/program/body.hpp"
+
+namespace rehearse {
+
+namespace {
+
+struct ListHash {
+  std::size_t operator()(const std::vector<int>& list) const {
+    std::uint64_t h = list.size();
+    for (const int x : list) h = (h ^ static_cast<std::uint32_t>(x)) * 0x9E3779B97F4A7C15ULL, h ^= h >> 32;
+    return h;
+  }
+};
+
+/// Numbers lists in the order in which they are met.
+class Numbers {
+ public:
+  int of(std::vector<int> list) {
+    return known_.try_emplace(std::move(list), static_cast<int>(known_.size())).first->second;
+  }
+  [[nodiscard]] int count() const { return static_cast<int>(known_.size()); }
+
+ private:
+  std::unordered_map<std::vector<int>, int, ListHash> known_;
+};
+
+/// Whether tasks ask for the coordinate along `axis` for their sizes alone.
+bool only_sizes_ask(const Program& p, Axis axis) {
+  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, static_cast<int>(axis)); };
+  for (const Body& body : p.bodies) {
+    for (const Formal& f : body.formals)
+      if (std::holds_alternative<Halo>(layout_on(nth(p.tensors, f.like).layout, axis))) return false;
+    for (const auto v : body.graph.vertices()) {
+      const auto* m = std::get_if<P2pTask>(&body.graph[v].kind);
+      if (depends(body.graph[v].predicate) || (m != nullptr && depends(m->peer))) return false;
+    }
+  }
+  for (const Role& role : p.roles)
+    if (std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }))
+      return false;
+  return true;
+}
+
+/// What the kernels of all bodies multiply, on a rank at this place.
+double products(const Program& p, const ExprContext& at) {
+  double sum = 0;
+  for (const Body& body : p.bodies)
+    for (const auto v : body.graph.vertices())
+      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr && !c->dims.empty()) {
+        double product = 1;
+        for (const ExprId dim : c->dims) product *= static_cast<double>(p.exprs.evaluate(dim, at));
+        sum += product;
+      }
+  return sum;
+}
+
+/// The coordinate along `axis` of those who multiply most; of equals the last.
+int busiest(const Program& p, Axis axis) {
+  ExprContext at = p.mesh.context(0);
+  at.tables = &p.tables;
+  int best = 0;
+  double most = -1;
+  for (std::int32_t& i = nth(at.coord, axis) = 0; i < nth(at.extent, axis); ++i) {
+    const double here = products(p, at);
+    if (here < most * (1 - 1e-9)) continue;
+    most = here;
+    best = i;
+  }
+  return best;
+}
+
+class KindFinder {
+ public:
+  KindFinder(const Program& p, const CostModel& cost, int steps, CallPrices& prices)
+      : p_(p),
+        cost_(cost),
+        cluster_(cost.cluster()),
+        steps_(steps),
+        prices_(prices),
+        passes_(p, cost, prices),
+        index_of_rank_(static_cast<std::size_t>(p.mesh.ranks()), -1) {}
+
+  KindsOfRanks run() {
+    choose_lanes();
+    list_ranks();
+    find_groups();
+    number_prices();
+    peers_.resize(ranks_.size());
+    divide();
+    (void)note_meetings();
+    do {
+      compile();
+      find_peers();
+      divide();
+    } while (note_meetings());
+    name_kinds();
+    return std::move(out_);
+  }
+
+ private:
+  /// Instances of one family of groups: who is in which, and how each is priced.
+  struct Family {
+    int group = 0;
+    std::vector<int> instance;              ///< By index; -1 for none.
+    std::vector<std::vector<int>> members;  ///< By instance: indices.
+    std::vector<int> price;                 ///< By instance: equal numbers, equal prices.
+    std::vector<int> sign;                  ///< By instance: the price, and the kinds of the members.
+  };
+
+  [[nodiscard]] DeviceId device(int rank) const { return nth(p_.device_of_rank, rank); }
+
+  void choose_lanes() {
+    const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
+    if (tp == 1 || !cost_.options().slowdown.empty()) return;
+    const int stride = lane_stride(p_, cluster_);
+    if (stride <= 0 || tp_coordinate_matters(p_)) return;
+    lanes_ = tp;
+    prices_.set_lanes(tp, stride);
+  }
+
+  /// The rank of the first lane that stands for `rank`.
+  [[nodiscard]] int first_lane(int rank) const {
+    if (lanes_ == 1) return rank;
+    ExprContext at = p_.mesh.context(rank);
+    nth(at.coord, Axis::tp) = 0;
+    return p_.mesh.rank_at(at.island, at.coord);
+  }
+
+  void list_ranks() {
+    for (int r = 0; r < p_.mesh.ranks(); ++r) {
+      if (first_lane(r) != r) continue;
+      nth(index_of_rank_, r) = static_cast<int>(ranks_.size());
+      ranks_.push_back(r);
+    }
+    const AxisSet matters = mattering_axes(p_);
+    for (int a = 0; a < kAxisCount; ++a) {
+      const auto axis = static_cast<Axis>(a);
+      if (!matters.contains(axis)) continue;
+      if (axis != Axis::pp && p_.mesh.islands().size() == 1 && only_sizes_ask(p_, axis))
+        led_.emplace_back(axis, busiest(p_, axis));
+      else
+        asked_.push_back(axis);
+    }
+  }
+
+  /// Those over which some body calls, with their instances.
+  void find_groups() {
+    std::set<int> called;
+    for (const Body& body : p_.bodies)
+      for (const auto v : body.graph.vertices())
+        if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind)) called.insert(c->group);
+    for (const int g : called) {
+      Family family;
+      family.group = g;
+      family.instance.assign(ranks_.size(), -1);
+      for (std::size_t i = 0; i < ranks_.size(); ++i)
+        if (family.instance[i] < 0) add_instance(family, ranks_[i]);
+      families_.push_back(std::move(family));
+    }
+  }
+
+  void add_instance(Family& family, int rank) {
+    const std::vector<int> ranks = p_.mesh.members(nth(p_.groups, family.group), rank, p_.exprs);
+    if (ranks.empty()) return;
+    std::vector<DeviceId> devices;
+    std::vector<int> members;
+    for (const int r : ranks) {
+      devices.push_back(device(r));
+      const int index = nth(index_of_rank_, first_lane(r));
+      if (members.empty() || members.back() != index) members.push_back(index);
+    }
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    for (const int m : members) nth(family.instance, m) = static_cast<int>(family.members.size());
+    family.members.push_back(std::move(members));
+    family.price.push_back(cost_.collectives().likeness(devices));
+  }
+
+  /// The first division: by all that prices of a role depend on.
+  void number_prices() {
+    std::map<std::string, int> gpus;
+    Numbers classes, kinds;
+    const auto& slow = cost_.options().slowdown;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const int r = ranks_[i];
+      const ExprContext at = p_.mesh.context(r);
+      std::vector<int> key{gpus.try_emplace(cluster_.gpu(device(r)).id, static_cast<int>(gpus.size())).first->second,
+                           slow.contains(r) ? r : -1};
+      for (const Axis axis : asked_) key.push_back(nth(at.coord, axis));
+      for (const Family& f : families_)
+        if (!nth(p_.groups, f.group).axes.contains(Axis::pp))
+          key.push_back(f.instance[i] < 0 ? -1 : nth(f.price, f.instance[i]));
+      class_.push_back(classes.of(std::move(key)));
+      kind_.push_back(kinds.of({nth(p_.role_of_rank, r), class_.back()}));
+    }
+    compiled_ = kind_;
+    kinds_ = compiled_kinds_ = kinds.count();
+  }
+
+  /// How far from the one that leads.
+  [[nodiscard]] int place(int rank) const {
+    int sum = 0;
+    const ExprContext at = p_.mesh.context(rank);
+    for (const auto& [axis, leader] : led_) sum += std::abs(nth(at.coord, axis) - leader);
+    return sum;
+  }
+
+  /// By kind, the rank that stands for it: an index.
+  [[nodiscard]] std::vector<int> leaders(const std::vector<int>& kind_of, int kinds) const {
+    std::vector<int> out(static_cast<std::size_t>(kinds), -1), least(out.size(), 0);
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const int at = led_.empty() ? 0 : place(ranks_[i]);
+      int& leader = nth(out, kind_of[i]);
+      if (leader >= 0 && at >= nth(least, kind_of[i])) continue;
+      leader = static_cast<int>(i);
+      nth(least, kind_of[i]) = at;
+    }
+    return out;
+  }
+
+  void compile() {
+    RunOptions options;
+    options.steps = steps_;
+    out_.compiled.clear();
+    for (const int leader : leaders(compiled_, compiled_kinds_)) {
+      passes_.set_price_class(nth(class_, leader));
+      out_.compiled.push_back(compile_role(p_, cost_, nth(ranks_, leader), options, &passes_));
+    }
+  }
+
+  /// Whether bodies that were taken as whole have to wait for ranks of other kinds.
+  [[nodiscard]] bool note_meetings() {
+    bool more = false;
+    for (const CallGroup& call : out_.calls)
+      if (call.kinds > 1) more |= passes_.set_meets_others(call.group);
+    return more;
+  }
+
+  /// Whom each endpoint of each rank talks to, and how messages there and back are priced.
+  void find_peers() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      peers_[i].clear();
+      for (const CompiledRole::Endpoint& e : nth(out_.compiled, compiled_[i]).endpoints) {
+        const auto members = p_.mesh.members(nth(p_.groups, e.group), ranks_[i], p_.exprs);
+        const int peer = members.at(static_cast<std::size_t>(e.peer));
+        const DeviceId here = device(ranks_[i]), there = device(peer);
+        int price = -1;
+        if (here != there) price = cost_.collectives().likeness(std::array{here, there}) * 2;
+        if (cluster_.node_of(here) == cluster_.node_of(there)) ++price;
+        peers_[i].push_back({nth(index_of_rank_, first_lane(peer)), there, price});
+      }
+    }
+  }
+
+  /// Divides kinds until they meet equal kinds.
+  void divide() {
+    for (int before = 0; before != kinds_;) {
+      before = kinds_;
+      sign_calls();
+      Numbers numbers;
+      std::vector<int> next;
+      for (std::size_t i = 0; i < ranks_.size(); ++i) {
+        std::vector<int> key{kind_[i]};
+        for (const Family& f : families_) key.push_back(f.instance[i] < 0 ? -1 : nth(f.sign, f.instance[i]));
+        for (const Peer& peer : peers_[i]) key.insert(key.end(), {nth(kind_, peer.index), peer.price});
+        next.push_back(numbers.of(std::move(key)));
+      }
+      kind_ = std::move(next);
+      kinds_ = numbers.count();
+    }
+    sign_calls();
+  }
+
+  void sign_calls() {
+    Numbers numbers;
+    out_.calls.clear();
+    for (Family& f : families_) {
+      f.sign.clear();
+      for (std::size_t n = 0; n < f.members.size(); ++n) {
+        std::vector<int> key;
+        for (const int m : f.members[n]) key.push_back(nth(kind_, m));
+        std::sort(key.begin(), key.end());
+        key.erase(std::unique(key.begin(), key.end()), key.end());
+        const int kinds = static_cast<int>(key.size());
+        key.insert(key.end(), {-1, f.group, f.price[n]});
+        f.sign.push_back(numbers.of(std::move(key)));
+        if (numbers.count() > static_cast<int>(out_.calls.size()))
+          out_.calls.push_back({f.group, kinds, nth(ranks_, f.members[n].front())});
+      }
+    }
+  }
+
+  void name_kinds() {
+    for (const int leader : leaders(kind_, kinds_)) {
+      RankKind kind;
+      kind.rank = nth(ranks_, leader);
+      kind.role = nth(p_.role_of_rank, kind.rank);
+      kind.compiled = nth(compiled_, leader);
+      kind.calls.assign(p_.groups.size(), -1);
+      for (const Family& f : families_)
+        if (const int n = nth(f.instance, leader); n >= 0) nth(kind.calls, f.group) = nth(f.sign, n);
+      for (const Peer& peer : nth(peers_, leader)) {
+        kind.peers.push_back(nth(kind_, peer.index));
+        kind.peer_devices.push_back(peer.device);
+      }
+      out_.kinds.push_back(std::move(kind));
+    }
+  }
+
+  struct Peer {
+    int index;
+    DeviceId device;
+    int price;
+  };
+
+  const Program& p_;
+  const CostModel& cost_;
+  const Cluster& cluster_;
+  int steps_, lanes_ = 1;
+  CallPrices& prices_;
+  WholePasses passes_;
+  KindsOfRanks out_;
+  std::vector<std::pair<Axis, int>> led_;  ///< With the coordinate of the one that leads.
+  std::vector<Axis> asked_;
+  std::vector<int> ranks_;          ///< Of first lanes. All below by index into these.
+  std::vector<int> index_of_rank_;  ///< -1 for other lanes.
+  std::vector<Family> families_;
+  std::vector<int> class_;  ///< Of prices, whatever the role.
+  std::vector<int> kind_, compiled_;
+  std::vector<std::vector<Peer>> peers_;
+  int kinds_ = 0, compiled_kinds_ = 0;
+};
+
+}  // namespace
+
+KindsOfRanks kinds_of_ranks(const Program& program, const CostModel& cost, int steps, CallPrices& prices) {
+  return KindFinder(program, cost, steps, prices).run();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,175 @@
+#include "core/estimate/walk/whole_passes.hpp"
+
+#include <algorithm>
+
+#include "core/base/index.hpp"
+#include "core/price/body_play.hpp"
+#include "core/program/body.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Tasks of one or two bodies in the order in which the host issues them.
+class PassPlay {
+ public:
+  PassPlay(const Program& p, const CostModel& cost, CallPrices& calls)
+      : p_(p), cost_(cost), calls_(calls), host_(static_cast<StreamId>(p.streams.size())) {}
+
+  struct Issued {
+    const WholeBodies::Call& call;
+    const Body& body;
+    double stretch;              ///< Of its kernels, where launches hold them up.
+    std::vector<int> of_task{};  ///< Index into tasks_.
+  };
+  [[nodiscard]] Issued begin(const WholeBodies::Call& call) const {
+    const Body& body = nth(p_.bodies, call.body);
+    return {call, body, kernel_stretch(cost_.price_body(p_, body, call.rank, call.at, call.launches))};
+  }
+
+  void issue(Issued& on, std::size_t until) {
+    while (on.of_task.size() < until) {
+      const std::size_t v = on.of_task.size();
+      const Task& task = on.body.graph[v];
+      BodyTask t;
+      t.stream = task.stream;
+      for (const std::size_t before : on.body.graph.before(v)) t.after.push_back(on.of_task[before]);
+      if (gate_ >= 0) t.after.push_back(gate_);
+      const bool runs = p_.exprs.evaluate(task.predicate, on.call.at) != 0;
+      if (runs) price(task, on, t);
+      on.of_task.push_back(static_cast<int>(tasks_.size()));
+      tasks_.push_back(std::move(t));
+      if (runs && task.host_wait) let_host_wait(cost_.launch_overhead(p_, on.call.rank));
+    }
+  }
+
+  [[nodiscard]] PricedBody run() const {
+    PricedBody out = play_body(tasks_);
+    for (const auto& [category, added] : added_) {
+      out.breakdown[category] -= added;
+      out.breakdown[TimeCategory::launch] += added;
+    }
+    out.spans.clear();
+    return out;
+  }
+
+ private:
+  void price(const Task& task, const Issued& on, BodyTask& t) {
+    if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
+      const Bytes bytes = CostModel::collective_bytes(p_, task, on.body, on.call.at);
+      const CallPrice& price = calls_.call(
+          {c->op, c->group, on.call.rank, bytes.value(), CallOptions{.packed = c->packed, .direct = c->direct}});
+      t.priced.time = Seconds{price.seconds};
+      t.priced.category = category_of_stream(p_, task.stream);
+      t.load = price.load;
+      return;
+    }
+    t.priced = cost_.price(p_, task, on.body, on.call.rank, on.call.at);
+    t.computes = true;
+    const Seconds added = t.priced.time * (on.stretch - 1);
+    t.priced.time += added;
+    added_[t.priced.category] += added;
+  }
+
+  /// What is issued later waits for the task issued last, and for a launch, which nothing hides.
+  void let_host_wait(Seconds launch) {
+    BodyTask t;
+    t.stream = host_;
+    t.after = {static_cast<int>(tasks_.size()) - 1};
+    t.priced.time = launch;
+    t.priced.category = TimeCategory::launch;
+    gate_ = static_cast<int>(tasks_.size());
+    tasks_.push_back(std::move(t));
+  }
+
+  const Program& p_;
+  const CostModel& cost_;
+  CallPrices& calls_;
+  StreamId host_;  ///< No stream of the Program's.
+  std::vector<BodyTask> tasks_;
+  std::map<TimeCategory, Seconds> added_;  ///< By launches to kernels.
+  int gate_ = -1;                          ///< The launch after the host's last wait.
+};
+
+}  // namespace
+
+WholePasses::Key WholePasses::key_of(const Call& c) {
+  const auto [matters, unknown] = stage_matters_.try_emplace(c.body, false);
+  if (unknown) matters->second = stage_matters(nth(p_.bodies, c.body));
+  Key key{c.body, matters->second ? -1 - c.rank : class_, {}, c.launches};
+  if (c.varies) std::get<2>(key) = {c.at.layer, c.at.chunk, c.at.microbatch, c.at.pass, c.at.copy, c.at.step};
+  return key;
+}
+
+const PricedBody* WholePasses::price(const Call& c) {
+  if (!whole(c.body, c.rank)) return nullptr;
+  const auto [at, fresh] = prices_.try_emplace(key_of(c));
+  if (!fresh) return &at->second;
+  const Body& body = nth(p_.bodies, c.body);
+  if (is_closed(p_, cost_.cluster(), body, c.rank)) {
+    at->second = cost_.price_body(p_, body, c.rank, c.at, c.launches);
+  } else {
+    PassPlay play(p_, cost_, calls_);
+    PassPlay::Issued issued = play.begin(c);
+    play.issue(issued, body.graph.size());
+    at->second = play.run();
+  }
+  return &at->second;
+}
+
+const PricedBody* WholePasses::price_pair(const Call& first, const Call& second) {
+  if (!whole(first.body, first.rank) || !whole(second.body, second.rank)) return nullptr;
+  const auto [at, fresh] = pairs_.try_emplace({key_of(first), key_of(second)});
+  if (!fresh) return &at->second;
+  PassPlay play(p_, cost_, calls_);
+  PassPlay::Issued a = play.begin(first), b = play.begin(second);
+  const auto left = [](const PassPlay::Issued& on) { return on.of_task.size() < on.body.graph.size(); };
+  for (std::size_t segment = 0; left(a) || left(b); ++segment) {
+    play.issue(b, end_of_segment(b.body, segment));
+    play.issue(a, end_of_segment(a.body, segment));
+  }
+  at->second = play.run();
+  return &at->second;
+}
+
+bool WholePasses::whole(int body, int rank) {
+  const auto [at, fresh] = whole_.try_emplace({body, class_}, false);
+  if (fresh) at->second = find_whole(nth(p_.bodies, body), rank);
+  return at->second;
+}
+
+/// Kernels on the compute stream, and calls along axes that passes wait for, of ranks of the same kind.
+bool WholePasses::find_whole(const Body& body, int rank) {
+  if (is_closed(p_, cost_.cluster(), body, rank)) return true;
+  bool computes = false;
+  for (const auto v : body.graph.vertices()) {
+    const Task& task = body.graph[v];
+    computes = computes || (std::holds_alternative<ComputeTask>(task.kind) && task.stream == 0);
+    if (std::holds_alternative<ComputeTask>(task.kind)) continue;
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    if (c == nullptr || category_of_stream(p_, task.stream) == TimeCategory::exposed_dp) return false;
+    if (nth(meets_others_, c->group) != 0) return false;
+    nth(used_, c->group) = 1;
+  }
+  return computes;
+}
+
+/// Whether what the body does may differ between stages.
+bool WholePasses::stage_matters(const Body& body) const {
+  const auto depends = [&](ExprId id) { return p_.exprs.depends_on(id, Var::coord, static_cast<int>(Axis::pp)); };
+  for (const Formal& f : body.formals) {
+    const Tensor& t = nth(p_.tensors, f.like);
+    if (std::any_of(t.shape.begin(), t.shape.end(), depends)) return true;
+    if (std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return l.first == Axis::pp; })) return true;
+  }
+  const auto tasks = body.graph.vertices();
+  return std::any_of(tasks.begin(), tasks.end(), [&](const auto v) {
+    const Task& task = body.graph[v];
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    const auto* g = std::get_if<CollectiveTask>(&task.kind);
+    return depends(task.predicate) || (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends)) ||
+           (g != nullptr && nth(p_.groups, g->group).axes.contains(Axis::pp));
+  });
+}
+
+}  // namespace rehearse
