@@ -54,7 +54,7 @@ struct RunResult {
   std::vector<RankMetrics> ranks;  ///< One per played stream of ranks (its first rank).
   int slowest = 0;                 ///< Index into `ranks`.
   bool folded = false;
-  std::string folding;  ///< What was folded, and by which argument.
+  std::string folding;                 ///< What was folded, and by which argument.
   std::int64_t tasks = 0, timers = 0;  ///< In all steps played.
   /// Likewise, of collectives and messages; those that were played as one count once.
   std::int64_t flows = 0;

@@ -1,10 +1,7 @@
-// What is told of a step is of one step, however many were played; and the audit refuses a result in which a wire
-// carries more than it can.
+// What is told of a step is of one step, however many were played.
 
-#include <cmath>
-
-#include "core/base/index.hpp"
-#include "core/play/audit.hpp"
+#include "core/config/settings/choices.hpp"
+#include "core/program/body.hpp"
 #include "tests/conformance/scenes.hpp"
 #include "tests/support/catch.hpp"
 
@@ -49,4 +46,27 @@ TEST_CASE("links' bytes and streams' times are those of one step, over any numbe
         for (const Seconds busy : rank.stream_busy) CHECK(busy <= more.link_time * (1 + 1e-9));
     }
   }
+}
+
+TEST_CASE("every sample is read from storage once a step, whoever reads it and whatever comes with it") {
+  for (const DataParallelism kind :
+       {DataParallelism::replicas, DataParallelism::funnel, DataParallelism::parameter_server})
+    for (const int microbatches : {1, 4}) {
+      INFO(name_of(kind) << ", " << microbatches << " microbatches");
+      test::Job job = small_gpt(4);
+      job.workload.input.sample = Bytes{1e5};
+      job.microbatches = microbatches;
+      job.strategy.dp = job.strategy.dp_replicate = 4;
+      job.strategy.data_parallel = kind;
+      const Program p = job.lower();
+      double read = 0;
+      for (int r = 0; r < p.mesh.ranks(); ++r)
+        test::for_each_task(p, r, [&](const Entry& e, const Body&, const Task& task) {
+          const ExprContext at = test::context_of(p, r, e);
+          const auto* input = std::get_if<InputTask>(&task.kind);
+          if (input != nullptr && p.exprs.evaluate(e.predicate, at) != 0)
+            read += static_cast<double>(p.exprs.evaluate(input->samples, at));
+        });
+      CHECK(read == p.samples_per_step);
+    }
 }

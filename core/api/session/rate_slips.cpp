@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -13,25 +14,25 @@ namespace {
 
 constexpr double kSame = 0.02;
 
-/// What a rate is of: wires of different kinds have nothing to say about each other's.
-enum class Wire { nic, nvlink, pcie, socket, c2c };
+/// What a rate is of: wires of different kinds have nothing to say about each other's. PCIe has none: it is stated in
+/// generations and lanes.
+enum class Wire { nic, nvlink, socket, c2c };
 using RatesByWire = std::map<Wire, std::vector<BytesPerSecond>>;
 
 const char* name_of(Wire wire) {
   switch (wire) {
     case Wire::nic: return "NIC or switch port";
     case Wire::nvlink: return "NVLink";
-    case Wire::pcie: return "PCIe link";
     case Wire::socket: return "link between sockets";
     case Wire::c2c: break;
   }
   return "chip-to-chip link";
 }
 
-Wire wire_of(MachineSpec::LinkKind kind) {
+std::optional<Wire> wire_of(MachineSpec::LinkKind kind) {
   switch (kind) {
     case MachineSpec::LinkKind::nvlink: return Wire::nvlink;
-    case MachineSpec::LinkKind::pcie: return Wire::pcie;
+    case MachineSpec::LinkKind::pcie: return {};
     case MachineSpec::LinkKind::socket: return Wire::socket;
     case MachineSpec::LinkKind::c2c: break;
   }
@@ -40,7 +41,8 @@ Wire wire_of(MachineSpec::LinkKind kind) {
 
 void add_rates(const MachineSpec& machine, RatesByWire& out) {
   if (machine.nics > 0) out[Wire::nic].push_back(machine.nic.rate);
-  for (const MachineSpec::Link& link : machine.links) out[wire_of(link.kind)].push_back(link.rate / link.count);
+  for (const MachineSpec::Link& link : machine.links)
+    if (const auto wire = wire_of(link.kind)) out[*wire].push_back(link.rate / link.count);
 }
 
 /// Of every machine and network of the catalogue that can be read.
@@ -63,8 +65,9 @@ RatesByWire known_rates(const Catalogue& catalogue) {
 std::string in_bits(BytesPerSecond rate) { return fmt::format("{:g} Gb/s", rate.value() * 8 / 1e9); }
 
 std::string doubt(const std::string& whose, const char* what, BytesPerSecond rate, BytesPerSecond meant) {
-  return fmt::format("{}: {} of {} ({}), which no entry of the catalogue has; {} ({}) is known. Gb/s are bits, GB/s bytes",
-                     whose, what, to_string(rate), in_bits(rate), to_string(meant), in_bits(meant));
+  return fmt::format(
+      "{}: {} of {} ({}), which no entry of the catalogue has; {} ({}) is known. Gb/s are bits, GB/s bytes", whose,
+      what, to_string(rate), in_bits(rate), to_string(meant), in_bits(meant));
 }
 
 }  // namespace
@@ -105,8 +108,9 @@ std::vector<std::string> rate_slips(const Catalogue& catalogue, const Cluster& c
   BytesPerSecond most;
   for (const Cluster::Part& part : cluster.parts()) most = max(most, part.machine->nic.rate * part.machine->nics);
   if (storage > most && most > BytesPerSecond{0} && storage / 8 <= most)
-    out.insert(fmt::format("input.storage: {} ({}) is more than the NICs of a node carry, {} ({}). Gb/s are bits, GB/s bytes",
-                           to_string(storage), in_bits(storage), to_string(most), in_bits(most)));
+    out.insert(
+        fmt::format("input.storage: {} ({}) is more than the NICs of a node carry, {} ({}). Gb/s are bits, GB/s bytes",
+                    to_string(storage), in_bits(storage), to_string(most), in_bits(most)));
   return {out.begin(), out.end()};
 }
 

@@ -10,9 +10,9 @@
 
 namespace rehearse {
 
-/// One line for each rate of the cluster's machines and network that no entry of the catalogue has, while eight times as
-/// much or an eighth of it is a rate of the same kind of wire there; and for a storage rate that a node's NICs could not
-/// carry, while an eighth of it they could. The lines name the machine or network and say what was probably meant.
+/// One line for each rate of the cluster's machines and network that no entry of the catalogue has, while eight times
+/// as much or an eighth of it is a rate of the same kind of wire there; and for a storage rate that a node's NICs could
+/// not carry, while an eighth of it they could. The lines name the machine or network and say what was probably meant.
 /// Entries of the catalogue itself are not judged.
 [[nodiscard]] std::vector<std::string> rate_slips(const Catalogue& catalogue, const Cluster& cluster,
                                                   const Scenario& scenario);

@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 
 #include "core/api/build_info.hpp"
-#include "core/api/session/sample_name.hpp"
 #include "core/api/session/rate_slips.hpp"
+#include "core/api/session/sample_name.hpp"
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/cluster/placement.hpp"

@@ -270,8 +270,8 @@ class CastMaker {
   }
 
   /// How many members the groups of tensor and expert parallelism, priced inside bodies, and those told apart by an
-  /// expression have on this rank's node and on the others, and coordinates that matter, but for axes `without`; equal signatures mean equal prices and peers.
-  /// Unequal slices of a dimension make the coordinate matter.
+  /// expression have on this rank's node and on the others, and coordinates that matter, but for axes `without`; equal
+  /// signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank, AxisSet without = {}) {
     std::string out;
     const int node = cluster_.node_of(nth(p_.device_of_rank, rank));

@@ -53,7 +53,8 @@ class CallsOf {
       for (const PlayOp& op : cast.compiled[c].ops)
         if (op.kind == PlayOp::Kind::collective) {
           auto& calls = made_[c][op.group];
-          if (static_cast<std::size_t>(op.ordinal) >= calls.size()) calls.resize(static_cast<std::size_t>(op.ordinal) + 1);
+          if (static_cast<std::size_t>(op.ordinal) >= calls.size())
+            calls.resize(static_cast<std::size_t>(op.ordinal) + 1);
           nth(calls, op.ordinal) = {op.collective, op.bytes, {.packed = op.packed, .direct = op.direct}};
         }
   }
@@ -82,11 +83,10 @@ class CallsOf {
 };
 
 Fingerprint with_price(const Fingerprint& f, const PlannedTraffic& t) {
-  const auto priced =
-      f.with(t.latency).with(t.wait).with(t.narrowest).with(t.load.sm_share).with(t.load.hbm_share);
+  const auto priced = f.with(t.latency).with(t.wait).with(t.narrowest).with(t.load.sm_share).with(t.load.hbm_share);
   if (t.flows.empty()) return priced;
-  const auto most = std::max_element(t.flows.begin(), t.flows.end(),
-                                     [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const auto most =
+      std::max_element(t.flows.begin(), t.flows.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   return priced.with(most->bytes.value()).with(most->cap.value());
 }
 
@@ -137,14 +137,18 @@ struct Alike::Impl {
         PlannedTraffic planned = planner.collective(g, op, bytes, options);
         Index place = kNoFlows;
         if (!planned.flows.empty()) {
-          const auto at = std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return same_flows(s, planned.flows); });
+          const auto at =
+              std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return same_flows(s, planned.flows); });
           place = static_cast<Index>(at - seen.begin());
           if (at == seen.end()) add_exchange(partners, planned.flows, g.lanes);
         }
         places[call] = place;
-        partners.fixed = with_price(
-            partners.fixed.with(static_cast<Index>(op)).with(bytes).with(options.packed ? 1 : 0).with(options.direct ? 1 : 0).with(place),
-            planned);
+        partners.fixed = with_price(partners.fixed.with(static_cast<Index>(op))
+                                        .with(bytes)
+                                        .with(options.packed ? 1 : 0)
+                                        .with(options.direct ? 1 : 0)
+                                        .with(place),
+                                    planned);
         if (place == static_cast<Index>(seen.size())) seen.push_back(std::move(planned.flows));
       }
       groups.push_back(std::move(partners));
@@ -162,14 +166,14 @@ struct Alike::Impl {
         places.try_emplace(each.channels[a][end]).first->second += Fingerprint{}.with(end);
       for (const auto& [c, place] : places) nth(channels, c).fixed += place;
       for (const PlayOp& op : role.ops)
-        if (op.kind == PlayOp::Kind::send)
-          nth(bytes, nth(each.channels[a], op.group * 2)).insert(op.bytes);
+        if (op.kind == PlayOp::Kind::send) nth(bytes, nth(each.channels[a], op.group * 2)).insert(op.bytes);
     }
     for (std::size_t c = 0; c < channels.size(); ++c)
       for (const double b : bytes[c]) {
         const PlannedTraffic planned = planner.message(each.channel_list[c], b);
         channels[c].fixed = with_price(channels[c].fixed.with(b), planned);
-        if (!planned.flows.empty() && channels[c].exchanges.empty()) add_exchange(channels[c], planned.flows, each.lanes);
+        if (!planned.flows.empty() && channels[c].exchanges.empty())
+          add_exchange(channels[c], planned.flows, each.lanes);
       }
   }
 
@@ -301,8 +305,7 @@ struct Alike::Impl {
     out.lane_stride = each.lane_stride;
     for (const Index a : actors->first) out.actors.push_back(nth(each.actors, a));
     for (Actor& a : out.actors) a.ranks = 0;
-    for (std::size_t a = 0; a < each.actors.size(); ++a)
-      nth(out.actors, actors->of[a]).ranks += each.actors[a].ranks;
+    for (std::size_t a = 0; a < each.actors.size(); ++a) nth(out.actors, actors->of[a]).ranks += each.actors[a].ranks;
     for (const Index a : each.actor_of_rank) out.actor_of_rank.push_back(nth(actors->of, a));
     cast_groups(out);
     cast_channels(out);
@@ -310,9 +313,9 @@ struct Alike::Impl {
         "{} of {} {} are played, each for all that do equal work in groups that lie alike, over wires that carry equal "
         "traffic{}",
         out.actors.size(), each.actors.size(), each.lanes > 1 ? "tensor-parallel groups" : "ranks",
-        each.lanes > 1 ? fmt::format("; the {} ranks of such a group lie in one node, do equal work and are one, too",
-                                     each.lanes)
-                       : "");
+        each.lanes > 1
+            ? fmt::format("; the {} ranks of such a group lie in one node, do equal work and are one, too", each.lanes)
+            : "");
     return out;
   }
 
@@ -365,9 +368,7 @@ Alike::~Alike() = default;
 
 std::size_t Alike::actors() const { return impl_->actors ? impl_->actors->size() : impl_->each.actors.size(); }
 
-std::int32_t Alike::actor_of(std::int32_t actor) const {
-  return impl_->actors ? nth(impl_->actors->of, actor) : actor;
-}
+std::int32_t Alike::actor_of(std::int32_t actor) const { return impl_->actors ? nth(impl_->actors->of, actor) : actor; }
 
 Cast Alike::take_cast() { return impl_->take_cast(); }
 

@@ -8,7 +8,8 @@
 //      same and has the same flows, class by class; channels of a class have ends of the same classes, at the same
 //      places, and every message in them costs the same;
 //   3. flows of a class move as many bytes at the same cap, and cross links of the same classes, as often;
-//   4. links of a class have one rate, and are crossed by as many flows of each class, as often. Spare links (wires.hpp)
+//   4. links of a class have one rate, and are crossed by as many flows of each class, as often. Spare links
+//   (wires.hpp)
 //      hold back nobody and are in no class.
 //
 // Claim: all of a class begin and end together. By induction over events: until now they have.
@@ -17,8 +18,8 @@
 //   - The flows under way are whole classes. Take the fair rates of a system with one flow for each class of flows and
 //     one link for each class of links, where a flow weighs on a link what its class has on one link of that class (4).
 //     Give every flow the rate of its class: each link carries what its class's one does, so no rate is exceeded; and
-//     each flow has its demand or a bottleneck, as it crosses a link of the class that holds its class's one flow, which
-//     is as full, and no flow on it is faster (3, 4). Max-min fair rates are the only ones of which that is true
+//     each flow has its demand or a bottleneck, as it crosses a link of the class that holds its class's one flow,
+//     which is as full, and no flow on it is faster (3, 4). Max-min fair rates are the only ones of which that is true
 //     (sim/link_loads.hpp), so these are the rates of all flows. Hence those of a class end together.
 //   - A kernel is slowed by the communication beside it: calls and messages of its own actor (1, 2).
 // So one actor, communicator, channel and flow of each class are played, the flow with its class's weights, and what
@@ -61,8 +62,8 @@ class Alike {
   /// Actors to play; as many as there were where no two are alike, or where it cannot be told.
   [[nodiscard]] std::size_t actors() const;
   [[nodiscard]] std::int32_t actor_of(std::int32_t actor) const;
-  /// The cast with one actor, communicator and channel for each class: the first of it. For one with fewer actors; takes
-  /// the compiled roles of `each`.
+  /// The cast with one actor, communicator and channel for each class: the first of it. For one with fewer actors;
+  /// takes the compiled roles of `each`.
   [[nodiscard]] Cast take_cast();
 
   /// Of the folded cast: what plays for a call's flows, or a message's. Null where there are none.

@@ -9,10 +9,10 @@
 namespace rehearse {
 
 struct PlannedTraffic {
-  double latency = 0;     ///< Seconds after the last flow; without flows: all of the call's time.
-  double wait = 0;        ///< After that, with no load on kernels: the hosts of a blocking message.
-  Interference load;      ///< On the kernels beside it, at every partner.
-  double narrowest = 0;   ///< Messages: rate of the slowest link of the route; for the audit.
+  double latency = 0;                  ///< Seconds after the last flow; without flows: all of the call's time.
+  double wait = 0;                     ///< After that, with no load on kernels: the hosts of a blocking message.
+  Interference load;                   ///< On the kernels beside it, at every partner.
+  double narrowest = 0;                ///< Messages: rate of the slowest link of the route; for the audit.
   std::vector<PlayClock::Flow> flows;  ///< Of one lane. None: a timer.
 };
 

@@ -71,8 +71,8 @@ class Wires {
   std::vector<Flow> flows_;
   std::vector<Crossing> crossings_;
   std::vector<LinkId> links_;
-  std::vector<Ways> ways_;        // By place in links_.
-  std::vector<Index> index_of_;   // By LinkId; -1: not crossed yet.
+  std::vector<Ways> ways_;       // By place in links_.
+  std::vector<Index> index_of_;  // By LinkId; -1: not crossed yet.
 };
 
 }  // namespace rehearse

@@ -90,7 +90,9 @@ TEST_CASE("a straggler slows a step by no more than its own factor", "[api]") {
 
 TEST_CASE("a what-if that changes nothing gives the same bytes as none", "[api]") {
   const Scenario scenario = toy("pipeline_1f1b");
-  const auto with = [&](const std::vector<std::string>& changes) { return to_json(simulate(scenario, on_toys(changes))); };
+  const auto with = [&](const std::vector<std::string>& changes) {
+    return to_json(simulate(scenario, on_toys(changes)));
+  };
   const std::string none = with({});
   using Changes = std::vector<std::string>;
   for (const Changes& changes :
