@@ -31,7 +31,7 @@ TEST_CASE("ranks played as one take as long as each by itself") {
     RunOptions every_rank;
     every_rank.fold = false;
     const RunResult folded = bed.analytic(p), unfolded = bed.analytic(p, every_rank);
-    CHECK(folded.folded);
+    CHECK(folded.folded == (folded.ranks.size() < unfolded.ranks.size()));
     CHECK(folded.step_time.value() == Approx(unfolded.step_time.value()).epsilon(1e-9));
     for (const RankMetrics& rank : folded.ranks) {
       const auto same = std::find_if(unfolded.ranks.begin(), unfolded.ranks.end(),
