@@ -10,6 +10,7 @@
 #include "core/play/player/player.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/roles/roles.hpp"
+#include "core/strategy/roles/update_in_backward.hpp"
 
 namespace rehearse {
 
@@ -72,7 +73,7 @@ bool passes_alike(const Program& program, const Role& role) {
 
 /// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
 bool recurrence_holds(const Program& program, const CostModel& cost, const StrategySettings& s) {
-  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||
+  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || updates_in_backward(s) ||
       s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp)
     return false;
   if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
