@@ -38,7 +38,7 @@ int steps_in_period(const StrategySettings& s, const InputSettings& input) {
 Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settings, Bytes most) {
   Evaluation out;
   try {
-    const StrategySettings chosen = with_shares(problem, settings);
+    const StrategySettings chosen = with_shares(problem, problem.run(settings));
     const Program program = problem.lower(chosen);
     take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
     if (!out.fits) return out;
@@ -62,9 +62,11 @@ QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
       alone_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 1),
       following_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 2) {}
 
-std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
+std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& asked) {
   Evaluation out;
   try {
+    if (!trained(asked)) return {};
+    const StrategySettings settings = problem_.run(asked);
     const std::optional<QuickEstimate> e =
         (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
     if (!e) return {};
