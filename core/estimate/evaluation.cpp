@@ -5,9 +5,12 @@
 
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/balance.hpp"
 #include "core/estimate/estimate.hpp"
+#include "core/estimate/long_step.hpp"
 #include "core/price/stage_memory.hpp"
+#include "core/strategy/lower.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -27,6 +30,18 @@ void take_memory(const MemoryReport& report, Bytes most, Evaluation& out) {
   out.fits = report.fits() && out.needed <= out.capacity;
 }
 
+/// Short steps that are lowered as `problem` lowers: on the whole of the cluster, with prices of the kernel model.
+std::optional<ShortSteps> steps_that_tell(const SearchProblem& problem, const StrategySettings& settings) {
+  if (problem.devices != problem.cluster.device_count() || problem.cost.options().profile != nullptr) return {};
+  return short_steps(problem.workload, settings);
+}
+
+Program short_step(const SearchProblem& problem, const StrategySettings& settings, int microbatches) {
+  Workload workload = problem.workload;
+  workload.training.global_batch = std::int64_t{microbatches} * settings.microbatch * settings.dp;
+  return lower(workload, settings, problem.cluster);
+}
+
 }  // namespace
 
 int steps_in_period(const StrategySettings& s, const InputSettings& input) {
@@ -39,10 +54,13 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   Evaluation out;
   try {
     const StrategySettings chosen = with_shares(problem, settings);
-    const Program program = problem.lower(chosen);
+    const std::optional<ShortSteps> few = steps_that_tell(problem, chosen);
+    const Program program = few ? short_step(problem, chosen, few->far) : problem.lower(chosen);
     take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
     if (!out.fits) return out;
-    const Estimate e = estimate(program, problem.cost, chosen, steps_in_period(chosen, problem.workload.input));
+    const int steps = steps_in_period(chosen, problem.workload.input);
+    Estimate e = estimate(program, problem.cost, chosen, steps);
+    if (few) e = long_step(*few, estimate(short_step(problem, chosen, few->near), problem.cost, chosen, steps), e);
     out.step_time = e.step_time;
     out.breakdown = e.breakdown;
   } catch (const Error& e) {

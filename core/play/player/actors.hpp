@@ -49,10 +49,6 @@ struct Cast {
 /// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
 [[nodiscard]] AxisSet mattering_axes(const Program& program);
 
-/// Whether the coordinate along `axis` only makes work smaller: every size that depends on it is a function of it alone
-/// and nowhere grows, no predicate nor peer asks for it. Ranks that meet then wait for the first of them.
-[[nodiscard]] bool first_rank_leads(const Program& program, Axis axis);
-
 /// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0
 /// otherwise.
 [[nodiscard]] int lane_stride(const Program& program, const Cluster& cluster);
