@@ -162,7 +162,7 @@ TEST_CASE(
         const Program program = lower(w, s, at.cluster);
         const Compared both = compare(schedule, program, at, s, 1);
         INFO(place.machine << " ep " << ep << " " << schedule << " " << name_of(imbalance));
-        CHECK(std::abs(both.difference()) < 1e-3);
+        CHECK(std::abs(both.difference()) < 5e-3);
         // Every rank has another number of rows; one of each stage is walked, or two where machines tell GPUs apart.
         CallPrices prices(program, at.cost);
         CHECK(kinds_of_ranks(program, at.cost, 1, prices).kinds.size() <= (place.machine == "dgx1v" ? 16U : 2U));
