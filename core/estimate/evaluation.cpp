@@ -42,6 +42,19 @@ Program short_step(const SearchProblem& problem, const StrategySettings& setting
   return lower(workload, settings, problem.cluster);
 }
 
+/// Memory, and time where it fits: of the whole step, or from two shorter ones.
+void fill_in(const SearchProblem& problem, const StrategySettings& settings, const std::optional<ShortSteps>& few,
+             Bytes most, Evaluation& out) {
+  const Program program = few ? short_step(problem, settings, few->far) : problem.lower(settings);
+  take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
+  if (!out.fits) return;
+  const int steps = steps_in_period(settings, problem.workload.input);
+  Estimate e = estimate(program, problem.cost, settings, steps);
+  if (few) e = long_step(*few, estimate(short_step(problem, settings, few->near), problem.cost, settings, steps), e);
+  out.step_time = e.step_time;
+  out.breakdown = e.breakdown;
+}
+
 }  // namespace
 
 int steps_in_period(const StrategySettings& s, const InputSettings& input) {
@@ -54,15 +67,15 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   Evaluation out;
   try {
     const StrategySettings chosen = with_shares(problem, settings);
-    const std::optional<ShortSteps> few = steps_that_tell(problem, chosen);
-    const Program program = few ? short_step(problem, chosen, few->far) : problem.lower(chosen);
-    take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
-    if (!out.fits) return out;
-    const int steps = steps_in_period(chosen, problem.workload.input);
-    Estimate e = estimate(program, problem.cost, chosen, steps);
-    if (few) e = long_step(*few, estimate(short_step(problem, chosen, few->near), problem.cost, chosen, steps), e);
-    out.step_time = e.step_time;
-    out.breakdown = e.breakdown;
+    if (const std::optional<ShortSteps> few = steps_that_tell(problem, chosen)) {
+      try {
+        fill_in(problem, chosen, few, most, out);
+        return out;
+      } catch (const Error&) {  // With fewer microbatches it is refused, or with any.
+        out = {};
+      }
+    }
+    fill_in(problem, chosen, {}, most, out);
   } catch (const Error& e) {
     out.fits = false;
     out.refusal = e.what();

@@ -14,7 +14,7 @@ namespace {
 /// What the player goes through in a fraction of a second for each plan: entries, of all ranks together.
 double most_played(const ScenarioJob& job) { return std::max(2e4, 100.0 * job.site->cluster.device_count()); }
 /// On many GPUs a plan takes the player seconds.
-int plans_of(const ScenarioJob& job) { return draws(job.site->cluster.device_count() <= 256 ? 200 : 25); }
+int plans_of(const ScenarioJob& job) { return draws(job.site->cluster.device_count() <= 256 ? 200 : 10); }
 
 }  // namespace
 
