@@ -5,9 +5,12 @@
 
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/balance.hpp"
 #include "core/estimate/estimate.hpp"
+#include "core/estimate/long_step.hpp"
 #include "core/price/stage_memory.hpp"
+#include "core/strategy/lower.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -27,6 +30,31 @@ void take_memory(const MemoryReport& report, Bytes most, Evaluation& out) {
   out.fits = report.fits() && out.needed <= out.capacity;
 }
 
+/// Short steps that are lowered as `problem` lowers: on the whole of the cluster, with prices of the kernel model.
+std::optional<ShortSteps> steps_that_tell(const SearchProblem& problem, const StrategySettings& settings) {
+  if (problem.devices != problem.cluster.device_count() || problem.cost.options().profile != nullptr) return {};
+  return short_steps(problem.workload, settings);
+}
+
+Program short_step(const SearchProblem& problem, const StrategySettings& settings, int microbatches) {
+  Workload workload = problem.workload;
+  workload.training.global_batch = std::int64_t{microbatches} * settings.microbatch * settings.dp;
+  return lower(workload, settings, problem.cluster);
+}
+
+/// Memory, and time where it fits: of the whole step, or from two shorter ones.
+void fill_in(const SearchProblem& problem, const StrategySettings& settings, const std::optional<ShortSteps>& few,
+             Bytes most, Evaluation& out) {
+  const Program program = few ? short_step(problem, settings, few->far) : problem.lower(settings);
+  take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
+  if (!out.fits) return;
+  const int steps = steps_in_period(settings, problem.workload.input);
+  Estimate e = estimate(program, problem.cost, settings, steps);
+  if (few) e = long_step(*few, estimate(short_step(problem, settings, few->near), problem.cost, settings, steps), e);
+  out.step_time = e.step_time;
+  out.breakdown = e.breakdown;
+}
+
 }  // namespace
 
 int steps_in_period(const StrategySettings& s, const InputSettings& input) {
@@ -39,12 +67,16 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   Evaluation out;
   try {
     const StrategySettings chosen = with_shares(problem, problem.run(settings));
-    const Program program = problem.lower(chosen);
-    take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
-    if (!out.fits) return out;
-    const Estimate e = estimate(program, problem.cost, chosen, steps_in_period(chosen, problem.workload.input));
-    out.step_time = e.step_time;
-    out.breakdown = e.breakdown;
+    const bool own = !problem.trains_workload || problem.trains_workload(settings);
+    if (const std::optional<ShortSteps> few = own ? steps_that_tell(problem, chosen) : std::nullopt) {
+      try {
+        fill_in(problem, chosen, few, most, out);
+        return out;
+      } catch (const Error&) {  // With fewer microbatches it is refused, or with any.
+        out = {};
+      }
+    }
+    fill_in(problem, chosen, {}, most, out);
   } catch (const Error& e) {
     out.fits = false;
     out.refusal = e.what();

@@ -30,9 +30,6 @@ struct RunOptions {
   int steps = 1;  ///< Steps to play; step time is that of the last.
   /// Ranks that are proved to do the same at the same times may be played as one (player/alike.hpp).
   bool fold = true;
-  /// Ranks whose groups lie alike are played as one, those with unequal experts' rows by the first, which has most. For
-  /// estimates: contention between replicas is not seen. Ignored where a message would lose its partner.
-  bool fold_replicas = false;
   /// Collectives on wires of their own move as flows, too, and bodies are played task by task.
   bool all_flows = false;
   bool task_spans = false;  ///< Spans of single tasks inside bodies, too.

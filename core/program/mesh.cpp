@@ -120,11 +120,16 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
         return;
     }
     const int count = product(free);
+    const bool all = group.only.empty() && group.color == ExprPool::kZero;
     for (int n = 0; n < count; ++n) {
       ExprContext at;
       decompose(free, n, at);
       for (const auto& [axis, extent] : free) coord[index_of(axis)] = at.coord[index_of(axis)];
       const int member = island.first_rank + compose(order, coord);
+      if (all) {
+        out.push_back(member);
+        continue;
+      }
       const ExprContext there = context(member);
       if (allowed(group, there) && exprs.evaluate(group.color, there) == color) out.push_back(member);
     }

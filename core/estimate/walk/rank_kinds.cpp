@@ -139,9 +139,13 @@ class KindFinder {
 
   void list_ranks() {
     for (int r = 0; r < p_.mesh.ranks(); ++r) {
-      if (first_lane(r) != r) continue;
-      nth(index_of_rank_, r) = static_cast<int>(ranks_.size());
-      ranks_.push_back(r);
+      const int first = first_lane(r);  // No later than the others.
+      if (first == r) {
+        nth(index_of_rank_, r) = static_cast<int>(ranks_.size());
+        ranks_.push_back(r);
+      } else {
+        nth(index_of_rank_, r) = nth(index_of_rank_, first);
+      }
     }
     const AxisSet matters = mattering_axes(p_);
     for (int a = 0; a < kAxisCount; ++a) {
@@ -177,7 +181,7 @@ class KindFinder {
     std::vector<int> members;
     for (const int r : ranks) {
       devices.push_back(device(r));
-      const int index = nth(index_of_rank_, first_lane(r));
+      const int index = nth(index_of_rank_, r);
       if (members.empty() || members.back() != index) members.push_back(index);
     }
     std::sort(members.begin(), members.end());
@@ -194,10 +198,9 @@ class KindFinder {
     const auto& slow = cost_.options().slowdown;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const int r = ranks_[i];
-      const ExprContext at = p_.mesh.context(r);
       std::vector<int> key{gpus.try_emplace(cluster_.gpu(device(r)).id, static_cast<int>(gpus.size())).first->second,
                            slow.contains(r) ? r : -1};
-      for (const Axis axis : asked_) key.push_back(nth(at.coord, axis));
+      for (const Axis axis : asked_) key.push_back(nth(p_.mesh.context(r).coord, axis));
       for (const Family& f : families_)
         if (!nth(p_.groups, f.group).axes.contains(Axis::pp))
           key.push_back(f.instance[i] < 0 ? -1 : nth(f.price, f.instance[i]));
@@ -247,18 +250,31 @@ class KindFinder {
     return more;
   }
 
+  /// Members of the group in order, looked up once for all of them.
+  [[nodiscard]] const std::vector<int>& members_of(int group, int index) {
+    auto& [lists, list_of] = members_.try_emplace(group).first->second;
+    if (list_of.empty()) list_of.assign(ranks_.size(), -1);
+    int& list = nth(list_of, index);
+    if (list < 0) {
+      lists.push_back(p_.mesh.members(nth(p_.groups, group), nth(ranks_, index), p_.exprs));
+      list = static_cast<int>(lists.size()) - 1;
+      for (const int r : lists.back())
+        if (nth(ranks_, nth(index_of_rank_, r)) == r) nth(list_of, nth(index_of_rank_, r)) = list;
+    }
+    return nth(lists, list);
+  }
+
   /// Whom each endpoint of each rank talks to, and how messages there and back are priced.
   void find_peers() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       peers_[i].clear();
       for (const CompiledRole::Endpoint& e : nth(out_.compiled, compiled_[i]).endpoints) {
-        const auto members = p_.mesh.members(nth(p_.groups, e.group), ranks_[i], p_.exprs);
-        const int peer = members.at(static_cast<std::size_t>(e.peer));
+        const int peer = members_of(e.group, static_cast<int>(i)).at(static_cast<std::size_t>(e.peer));
         const DeviceId here = device(ranks_[i]), there = device(peer);
         int price = -1;
         if (here != there) price = cost_.collectives().likeness(std::array{here, there}) * 2;
         if (cluster_.node_of(here) == cluster_.node_of(there)) ++price;
-        peers_[i].push_back({nth(index_of_rank_, first_lane(peer)), there, price});
+        peers_[i].push_back({nth(index_of_rank_, peer), there, price});
       }
     }
   }
@@ -334,8 +350,10 @@ class KindFinder {
   std::vector<std::pair<Axis, int>> led_;  ///< With the coordinate of the one that leads.
   std::vector<Axis> asked_;
   std::vector<int> ranks_;          ///< Of first lanes. All below by index into these.
-  std::vector<int> index_of_rank_;  ///< -1 for other lanes.
+  std::vector<int> index_of_rank_;  ///< Of other lanes that of the first.
   std::vector<Family> families_;
+  /// By group of messages: members, and by index which.
+  std::map<int, std::pair<std::vector<std::vector<int>>, std::vector<int>>> members_;
   std::vector<int> class_;  ///< Of prices, whatever the role.
   std::vector<int> kind_, compiled_;
   std::vector<std::vector<Peer>> peers_;

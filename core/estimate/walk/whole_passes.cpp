@@ -43,13 +43,26 @@ class PassPlay {
     }
   }
 
+  /// With the spans of tasks as they were issued.
   [[nodiscard]] PricedBody run() const {
     PricedBody out = play_body(tasks_);
     for (const auto& [category, added] : added_) {
       out.breakdown[category] -= added;
       out.breakdown[TimeCategory::launch] += added;
     }
-    out.spans.clear();
+    return out;
+  }
+
+  /// When the tasks of one call begin and end.
+  [[nodiscard]] std::pair<Seconds, Seconds> span_of(const Issued& call, const PricedBody& played) const {
+    std::vector<char> own(tasks_.size(), 0);
+    for (const int t : call.of_task) nth(own, t) = 1;
+    std::pair<Seconds, Seconds> out{played.duration, Seconds{0}};
+    for (const PricedBody::TaskSpan& s : played.spans) {
+      if (nth(own, s.task) == 0 || s.end <= s.begin) continue;
+      out.first = min(out.first, s.begin);
+      out.second = max(out.second, s.end);
+    }
     return out;
   }
 
@@ -114,10 +127,11 @@ const PricedBody* WholePasses::price(const Call& c) {
     play.issue(issued, body.graph.size());
     at->second = play.run();
   }
+  at->second.spans.clear();
   return &at->second;
 }
 
-const PricedBody* WholePasses::price_pair(const Call& first, const Call& second) {
+const WholeBodies::Pair* WholePasses::price_pair(const Call& first, const Call& second) {
   if (!whole(first.body, first.rank) || !whole(second.body, second.rank)) return nullptr;
   const auto [at, fresh] = pairs_.try_emplace({key_of(first), key_of(second)});
   if (!fresh) return &at->second;
@@ -128,8 +142,12 @@ const PricedBody* WholePasses::price_pair(const Call& first, const Call& second)
     play.issue(b, end_of_segment(b.body, segment));
     play.issue(a, end_of_segment(a.body, segment));
   }
-  at->second = play.run();
-  return &at->second;
+  Pair& out = at->second;
+  out.both = play.run();
+  std::tie(out.begin[0], out.end[0]) = play.span_of(a, out.both);
+  std::tie(out.begin[1], out.end[1]) = play.span_of(b, out.both);
+  out.both.spans.clear();
+  return &out;
 }
 
 bool WholePasses::whole(int body, int rank) {

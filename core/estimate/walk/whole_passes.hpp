@@ -35,7 +35,7 @@ class WholePasses final : public WholeBodies {
   void set_price_class(int number) { class_ = number; }
 
   const PricedBody* price(const Call& call) override;
-  const PricedBody* price_pair(const Call& first, const Call& second) override;
+  const Pair* price_pair(const Call& first, const Call& second) override;
 
  private:
   /// Body; class, or the rank where the stage matters; layer, chunk, microbatch, pass, copy and step where calls
@@ -53,7 +53,7 @@ class WholePasses final : public WholeBodies {
   std::map<std::pair<int, int>, bool> whole_;  ///< By body and class.
   int class_ = 0;
   std::map<Key, PricedBody> prices_;
-  std::map<std::pair<Key, Key>, PricedBody> pairs_;
+  std::map<std::pair<Key, Key>, Pair> pairs_;
   std::map<int, bool> stage_matters_;
 };
 

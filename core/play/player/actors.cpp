@@ -1,11 +1,7 @@
 #include "core/play/player/actors.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <map>
-#include <numeric>
-#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -42,49 +38,6 @@ AxisSet mattering_axes(const Program& p) {
       out.insert(static_cast<Axis>(a));
   }
   return out;
-}
-
-bool first_rank_leads(const Program& p, Axis axis) {
-  const int a = static_cast<int>(axis);
-  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
-  const auto grows = [&](ExprId id) {
-    if (!depends(id)) return false;
-    for (int other = 0; other < kAxisCount; ++other)
-      if (other != a && p.exprs.depends_on(id, Var::coord, other)) return true;
-    constexpr std::array kOthers{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step, Var::peer};
-    if (std::any_of(kOthers.begin(), kOthers.end(), [&](Var v) { return p.exprs.depends_on(id, v); })) return true;
-    for (const Island& island : p.mesh.islands()) {
-      ExprContext at = p.mesh.context(island.first_rank);
-      at.tables = &p.tables;
-      std::int64_t before = std::numeric_limits<std::int64_t>::max();
-      for (std::int32_t& i = nth(at.coord, a) = 0; i < nth(at.extent, a); ++i) {
-        const std::int64_t size = p.exprs.evaluate(id, at);
-        if (size > before) return true;
-        before = size;
-      }
-    }
-    return false;
-  };
-  const auto asks = [&](const Task& task) {
-    const auto* m = std::get_if<P2pTask>(&task.kind);
-    const auto* c = std::get_if<ComputeTask>(&task.kind);
-    return depends(task.predicate) || (m != nullptr && depends(m->peer)) ||
-           (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), grows));
-  };
-  const auto unfit = [&](const Body& body) {
-    const auto tasks = body.graph.vertices();
-    return holds_halos(p, body, axis) ||
-           std::any_of(tasks.begin(), tasks.end(), [&](auto v) { return asks(body.graph[v]); }) ||
-           std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
-             const auto& shape = nth(p.tensors, f.like).shape;
-             return std::any_of(shape.begin(), shape.end(), grows);
-           });
-  };
-  const auto in_entries = [&](const Role& role) {
-    return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); });
-  };
-  return std::none_of(p.bodies.begin(), p.bodies.end(), unfit) &&
-         std::none_of(p.roles.begin(), p.roles.end(), in_entries);
 }
 
 bool tp_coordinate_matters(const Program& p) {
@@ -132,15 +85,11 @@ class CastMaker {
 
   Cast run() {
     decide_folding();
-    if (options_.fold_replicas) find_likeness();
     make_actors();
     make_groups();
     make_channels();
     return std::move(cast_);
   }
-
-  /// Whether every call and message of a folded cast still finds all its members.
-  [[nodiscard]] bool sound() const { return sound_; }
 
  private:
   void decide_folding() {
@@ -159,95 +108,17 @@ class CastMaker {
         tp, tp);
   }
 
-  /// Ranks of one role on one kind of GPU are alike when their groups lie alike on their nodes and cost the same, along
-  /// an axis whose first ranks lead too.
-  void find_likeness() {
-    for (int a = 0; a < kAxisCount; ++a)
-      if (matters_.contains(static_cast<Axis>(a)) && first_rank_leads(p_, static_cast<Axis>(a)))
-        led_.insert(static_cast<Axis>(a));
-    const std::set<int> with_messages = groups_of_messages();
-    std::vector<std::string> places(static_cast<std::size_t>(p_.mesh.ranks()));
-    for (std::size_t g = 0; g < p_.groups.size(); ++g) {
-      std::map<std::vector<int>, int> patterns;
-      std::vector<bool> seen(places.size(), false);
-      for (int r = 0; r < p_.mesh.ranks(); ++r) {
-        if (nth(seen, r)) continue;
-        const auto members = p_.mesh.members(p_.groups[g], r, p_.exprs);
-        if (members.empty()) continue;
-        const int number = patterns
-                               .try_emplace(pattern_of(members, with_messages.contains(static_cast<int>(g))),
-                                            static_cast<int>(patterns.size()))
-                               .first->second;
-        for (const int m : members) {
-          nth(seen, m) = true;
-          nth(places, m) += fmt::format(" {}:{}", g, number);
-        }
-      }
-    }
-    for (int r = 0; r < p_.mesh.ranks(); ++r) {
-      const auto i = static_cast<std::size_t>(r);
-      like_.push_back(fmt::format("{} {} {}{}", p_.role_of_rank[i], cluster_.gpu(p_.device_of_rank[i]).id,
-                                  placement_signature(r, led_), places[i]));
-    }
-    cast_.folding = "replicas whose groups lie alike are played as one";
-  }
-
-  [[nodiscard]] std::set<int> groups_of_messages() const {
-    std::set<int> out;
-    for (const Body& body : p_.bodies)
-      for (const auto v : body.graph.vertices())
-        if (const auto* m = std::get_if<P2pTask>(&body.graph[v].kind)) out.insert(m->group);
-    return out;
-  }
-
-  /// Equal for groups whose members lie as many nodes apart and whose calls, and messages between any two where it has
-  /// any, cost the same.
-  [[nodiscard]] std::vector<int> pattern_of(const std::vector<int>& members, bool messages) const {
-    std::vector<DeviceId> devices;
-    for (const int m : members) devices.push_back(nth(p_.device_of_rank, m));
-    const CollectiveModel& prices = cost_.collectives();
-    std::vector<int> out{prices.likeness(devices)};
-    for (const DeviceId d : devices) out.push_back(cluster_.node_of(d) - cluster_.node_of(devices.front()));
-    for (std::size_t i = 0; messages && i < devices.size(); ++i)
-      for (std::size_t j = i + 1; j < devices.size(); ++j)
-        out.push_back(prices.likeness(std::array{devices[i], devices[j]}));
-    return out;
-  }
-
-  /// Ranks along an axis that is led come after its first, which then stands for them.
-  [[nodiscard]] std::vector<int> in_order() const {
-    std::vector<int> out(static_cast<std::size_t>(p_.mesh.ranks()));
-    std::iota(out.begin(), out.end(), 0);
-    if (led_.empty()) return out;
-    const auto place = [this](int r) {
-      std::int32_t sum = 0;
-      const ExprContext at = p_.mesh.context(r);
-      for (int a = 0; a < kAxisCount; ++a)
-        if (led_.contains(static_cast<Axis>(a))) sum += nth(at.coord, a);
-      return sum;
-    };
-    std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return place(a) < place(b); });
-    return out;
-  }
-
   void make_actors() {
-    std::map<std::string, std::int32_t> actor_of_likeness;
     cast_.actor_of_rank.assign(static_cast<std::size_t>(p_.mesh.ranks()), -1);
     std::map<std::pair<int, std::string>, int> compiled;
     const auto axis = static_cast<std::size_t>(Axis::tp);
-    for (const int r : in_order()) {
+    for (int r = 0; r < p_.mesh.ranks(); ++r) {
       ExprContext at = p_.mesh.context(r);
       if (cast_.lanes > 1 && at.coord[axis] != 0) {
         at.coord[axis] = 0;
         nth(cast_.actor_of_rank, r) = nth(cast_.actor_of_rank, p_.mesh.rank_at(at.island, at.coord));
         if (nth(cast_.actor_of_rank, r) < 0) throw std::logic_error("a folded rank comes before its first lane");
         continue;
-      }
-      if (!like_.empty()) {
-        const auto [known, first] =
-            actor_of_likeness.try_emplace(nth(like_, r), static_cast<std::int32_t>(cast_.actors.size()));
-        nth(cast_.actor_of_rank, r) = known->second;
-        if (!first) continue;
       }
       const int role = nth(p_.role_of_rank, r);
       const int device = nth(p_.device_of_rank, r);
@@ -264,9 +135,9 @@ class CastMaker {
   }
 
   /// How many members the groups of tensor and expert parallelism, priced inside bodies, and those told apart by an
-  /// expression have on this rank's node and on the others, and coordinates that matter, but for axes `without`; equal
-  /// signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
-  std::string placement_signature(int rank, AxisSet without = {}) {
+  /// expression have on this rank's node and on the others, and coordinates that matter; equal signatures mean equal
+  /// prices and peers. Unequal slices of a dimension make the coordinate matter.
+  std::string placement_signature(int rank) {
     std::string out;
     const int node = cluster_.node_of(nth(p_.device_of_rank, rank));
     const auto add = [&](const GroupSpec& group) {
@@ -285,8 +156,7 @@ class CastMaker {
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
-      if (matters_.contains(static_cast<Axis>(a)) && !without.contains(static_cast<Axis>(a)))
-        out += fmt::format(" {}", nth(at.coord, a));
+      if (matters_.contains(static_cast<Axis>(a))) out += fmt::format(" {}", nth(at.coord, a));
     return out;
   }
 
@@ -299,12 +169,8 @@ class CastMaker {
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (!used[g]) continue;
       for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
-        const std::int32_t known = cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g));
-        if (known < 0)
+        if (cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g)) < 0)
           add_group(static_cast<int>(g), cast_.actors[a].rank);
-        else if (!like_.empty())
-          sound_ &= actors_of(p_.mesh.members(p_.groups[g], cast_.actors[a].rank, p_.exprs)) ==
-                    nth(cast_.groups, known).actors;
       }
     }
   }
@@ -344,7 +210,6 @@ class CastMaker {
         const auto members = p_.mesh.members(nth(p_.groups, e.group), cast_.actors[a].rank, p_.exprs);
         const int peer_rank = members.at(static_cast<std::size_t>(e.peer));
         const std::int32_t me = static_cast<std::int32_t>(a), peer = nth(cast_.actor_of_rank, peer_rank);
-        if (!like_.empty()) sound_ &= nth(cast_.actors, peer).rank == peer_rank;
         for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
           const auto [at, fresh] =
               channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));
@@ -364,22 +229,12 @@ class CastMaker {
   const RunOptions& options_;
   Cast cast_;
   AxisSet matters_;
-  AxisSet led_;                    ///< Axes that matter along which one rank stands for all.
-  std::vector<std::string> like_;  ///< By rank, where replicas are folded: equal for those played as one.
-  bool sound_ = true;
 };
 
 }  // namespace
 
 Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
-  if (options.fold_replicas) {
-    CastMaker maker(program, cluster, cost, options);
-    Cast cast = maker.run();
-    if (maker.sound()) return cast;
-  }
-  RunOptions plain = options;
-  plain.fold_replicas = false;
-  return CastMaker(program, cluster, cost, plain).run();
+  return CastMaker(program, cluster, cost, options).run();
 }
 
 }  // namespace rehearse

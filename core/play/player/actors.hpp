@@ -55,10 +55,6 @@ struct Cast {
 /// rank meets is another question: it is the groups that answer it.
 [[nodiscard]] AxisSet mattering_axes(const Program& program);
 
-/// Whether the coordinate along `axis` only makes work smaller: every size that depends on it is a function of it alone
-/// and nowhere grows, no predicate nor peer asks for it. Ranks that meet then wait for the first of them.
-[[nodiscard]] bool first_rank_leads(const Program& program, Axis axis);
-
 /// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0
 /// otherwise.
 [[nodiscard]] int lane_stride(const Program& program, const Cluster& cluster);

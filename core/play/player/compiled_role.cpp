@@ -259,32 +259,62 @@ class Compiler {
     for (OpenCall& call : calls) complete(call.entry, close(call));
   }
 
-  /// Adds the two calls as one piece of work, where they are one.
+  /// Two interleaved calls in up to three pieces, one after the other: until the later one begins, until the earlier
+  /// one ends, and the rest.
+  struct Pieces {
+    std::vector<int> prices;                    ///< Index into prices_; none where the calls are issued task by task.
+    std::array<std::size_t, 2> begin{}, end{};  ///< By call: the piece that it begins with, and that it ends with.
+  };
+
+  /// Adds the two calls as one play, where they are one.
   bool add_pair(int index) {
-    const Entry &first = entry(index), &second = entry(index + 1);
-    if (whole_ == nullptr || names_tasks(first) || names_tasks(second)) return false;
-    const auto [at, fresh] =
-        pairs_.try_emplace({key_of(first, CostModel::kOncePerKernel), key_of(second, CostModel::kOncePerKernel)}, -1);
-    if (fresh) {
-      stand_at(first);
-      const ExprContext there = at_;
-      stand_at(second);
-      const auto call = [&](const Entry& e, const ExprContext& where) {
-        return WholeBodies::Call{e.body, rank_, where, varies(e), CostModel::kOncePerKernel};
-      };
-      if (const PricedBody* price = whole_->price_pair(call(first, there), call(second, at_))) {
-        at->second = static_cast<int>(prices_.size());
-        prices_.push_back(*price);
+    const std::array entries{&entry(index), &entry(index + 1)};
+    if (whole_ == nullptr || names_tasks(*entries[0]) || names_tasks(*entries[1])) return false;
+    const Pieces& pieces = pieces_of(*entries[0], *entries[1]);
+    for (std::size_t i = 0; i < pieces.prices.size(); ++i) {
+      Indices waits;
+      for (const std::size_t k : {0, 1}) {
+        if (pieces.begin[k] != i) continue;
+        const Indices own = waits_of(*entries[k], -1);
+        waits.insert(waits.end(), own.begin(), own.end());
+      }
+      const Indices tails{add_closed(index, *entries[0], pieces.prices[i], waits)};
+      for (const std::size_t k : {0, 1})
+        if (pieces.end[k] == i) complete(*entries[k], tails);
+    }
+    return !pieces.prices.empty();
+  }
+
+  const Pieces& pieces_of(const Entry& first, const Entry& second) {
+    constexpr int kLaunches = CostModel::kOncePerKernel;
+    const auto [at, fresh] = pairs_.try_emplace({key_of(first, kLaunches), key_of(second, kLaunches)});
+    if (!fresh) return at->second;
+    stand_at(first);
+    const ExprContext there = at_;
+    stand_at(second);
+    const WholeBodies::Pair* pair = whole_->price_pair({first.body, rank_, there, varies(first), kLaunches},
+                                                       {second.body, rank_, at_, varies(second), kLaunches});
+    if (pair != nullptr) at->second = cut(*pair);
+    return at->second;
+  }
+
+  Pieces cut(const WholeBodies::Pair& pair) {
+    const Seconds all = pair.both.duration;
+    std::vector<Seconds> cuts{Seconds{0}, all, max(pair.begin[0], pair.begin[1]), min(pair.end[0], pair.end[1])};
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    Pieces out;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      out.prices.push_back(static_cast<int>(prices_.size()));
+      prices_.push_back(pair.both);
+      prices_.back().duration = cuts[i + 1] - cuts[i];
+      prices_.back().breakdown *= prices_.back().duration / all;
+      for (const std::size_t k : {0, 1}) {
+        if (pair.begin[k] >= cuts[i]) out.begin[k] = i;
+        if (pair.end[k] > cuts[i]) out.end[k] = i;
       }
     }
-    if (at->second < 0) return false;
-    Indices waits = waits_of(first, -1);
-    const Indices others = waits_of(second, -1);
-    waits.insert(waits.end(), others.begin(), others.end());
-    const Indices tails{add_closed(index, first, at->second, waits)};
-    complete(first, tails);
-    complete(second, tails);
-    return true;
+    return out;
   }
 
   static std::size_t size_of(const OpenCall& call) { return call.body.graph.size(); }
@@ -448,7 +478,7 @@ class Compiler {
   int graph_ = -1;                            // Of the entry before.
   std::vector<std::vector<Indices>> events_;  // Per step and event: the operations it completes with.
   std::map<CallKey, int> closed_;
-  std::map<std::pair<CallKey, CallKey>, int> pairs_;  // Of interleaved calls: index into prices_, -1 for none.
+  std::map<std::pair<CallKey, CallKey>, Pieces> pairs_;
   std::map<CallKey, double> stretches_;
   std::map<int, bool> varies_;
   std::map<int, int> breakdown_of_, calls_;

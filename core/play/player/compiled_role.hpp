@@ -2,6 +2,7 @@
 // A role's step as flat operations with prices: what the player executes for every rank of the role. Bodies without
 // traffic on shared wires become one operation; runs of such operations become one.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -68,8 +69,12 @@ class WholeBodies {
   virtual ~WholeBodies() = default;
   /// What the body takes, or null where it is issued task by task. Valid until the next call.
   virtual const PricedBody* price(const Call& call) = 0;
-  /// The same of two calls whose segments are issued in turn, the second's first.
-  virtual const PricedBody* price_pair(const Call& first, const Call& second) = 0;
+  /// Two calls whose segments are issued in turn, the second's first.
+  struct Pair {
+    PricedBody both;
+    std::array<Seconds, 2> begin, end;  ///< Of the first call's tasks, and of the second's, from the pair's begin.
+  };
+  virtual const Pair* price_pair(const Call& first, const Call& second) = 0;
 };
 
 /// One past the last task of segment `i` of the body; segments that it doesn't have are empty.

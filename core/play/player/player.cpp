@@ -112,7 +112,7 @@ class Player final : public PlayClock::Handler {
  private:
   /// What folds the cast further; null where nothing does. Estimates fold in their own way.
   std::unique_ptr<Alike> find_alike(const Program& program, const Cluster& cluster) {
-    if (!options_.fold || options_.fold_replicas || each_.actors.size() < 2) return nullptr;
+    if (!options_.fold || each_.actors.size() < 2) return nullptr;
     auto out = std::make_unique<Alike>(program, cluster, planner_, each_);
     return out->actors() < each_.actors.size() ? std::move(out) : nullptr;
   }

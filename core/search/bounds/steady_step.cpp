@@ -6,8 +6,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
-#include "core/play/clocks/analytic_clock.hpp"
-#include "core/play/player/player.hpp"
+#include "core/estimate/walk/walk.hpp"
 #include "core/program/body.hpp"
 #include "core/search/bounds/least_memory.hpp"
 #include "core/search/bounds/plan_traffic.hpp"
@@ -37,15 +36,9 @@ std::map<int, Seconds> busy_stages(const SearchProblem& problem, const StrategyS
   workload.training.global_batch = sibling.microbatch * sibling.dp * microbatches;
   Program program = lower(workload, sibling, static_cast<int>(devices.size()));
   program.device_of_rank = devices;
-  RunOptions options;
-  options.steps = 1;
-  options.fold_replicas = true;
-  AnalyticClock clock(problem.cluster);
-  Trace nothing({});
   std::map<int, Seconds> out;
-  for (const RankMetrics& rank :
-       play(program, problem.cluster, problem.cost, options, nothing, clock, "steady step").ranks)
-    out[rank.role] = max(out[rank.role], busy(rank.breakdown));
+  for (const WalkedKind& kind : walk(program, problem.cost, 1).kinds)
+    out[kind.role] = max(out[kind.role], busy(kind.breakdown));
   return out;
 }
 

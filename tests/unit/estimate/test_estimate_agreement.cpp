@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/config/settings/strategy.hpp"
+#include "core/estimate/walk/rank_kinds.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
@@ -161,12 +162,10 @@ TEST_CASE(
         const Program program = lower(w, s, at.cluster);
         const Compared both = compare(schedule, program, at, s, 1);
         INFO(place.machine << " ep " << ep << " " << schedule << " " << name_of(imbalance));
-        CHECK(std::abs(both.difference()) < 1e-4);
-        // Every rank has another number of rows; one of each stage is played, or two where machines tell GPUs apart.
-        RunOptions fold;
-        fold.fold_replicas = true;
-        const Cast cast = make_cast(program, at.cluster, at.cost, fold);
-        CHECK(cast.actors.size() <= (place.machine == "dgx1v" ? 16U : 2U));
+        CHECK(std::abs(both.difference()) < 5e-3);
+        // Every rank has another number of rows; one of each stage is walked, or two where machines tell GPUs apart.
+        CallPrices prices(program, at.cost);
+        CHECK(kinds_of_ranks(program, at.cost, 1, prices).kinds.size() <= (place.machine == "dgx1v" ? 16U : 2U));
         CHECK(make_cast(program, at.cluster, at.cost, {}).compiled.size() >= static_cast<std::size_t>(2 * ep));
       }
 }

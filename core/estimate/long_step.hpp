@@ -1,0 +1,28 @@
+#pragma once
+// A step of many microbatches from two of few. After two rounds of a pipeline every further microbatch takes as long as
+// the one before it, and holds nothing that those before did not. So the step of
+// `far` microbatches, and what that one adds to the step of `near`, give every longer one:
+//
+//   step(m) = step(far) + (m - far) / (far - near) (step(far) - step(near)).
+
+#include <optional>
+
+#include "core/config/settings/forward.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// Microbatches of the two short steps; near < far < those of the whole step.
+struct ShortSteps {
+  int near = 0, far = 0, all = 0;
+};
+
+/// Nothing where the step is hardly longer, where stages hold more with more microbatches, or where microbatches are
+/// not alike: first ones that leave work to the drain, shares by speed, modelled input.
+[[nodiscard]] std::optional<ShortSteps> short_steps(const Workload& workload, const StrategySettings& settings);
+
+/// The step of `s.all` microbatches.
+[[nodiscard]] Estimate long_step(const ShortSteps& s, const Estimate& near, const Estimate& far);
+
+}  // namespace rehearse
