@@ -48,9 +48,8 @@ class Swinging {
     const double low = range.low, high = range.high;
     if (low < high)
       add("step time (MFU)", fmt::format("{:.3g} s", point_.step.step_time.value() * low),
-          fmt::format("{:.3g} s", point_.step.step_time.value() * high), [=](Swinging& s, int end) {
-            s.step_.step_time = s.step_.step_time * (end == 0 ? low : high);
-          });
+          fmt::format("{:.3g} s", point_.step.step_time.value() * high),
+          [=](Swinging& s, int end) { s.step_.step_time = s.step_.step_time * (end == 0 ? low : high); });
     add_price();
     if (!site_.rented) add_ownership();
     add("failures", "half as many", "twice as many", [](Swinging& s, int end) {
@@ -82,13 +81,13 @@ class Swinging {
     add("worth at the end", percent_text(0.3), percent_text(0),
         [](Swinging& s, int end) { s.plan_.economics.residual_share = end == 0 ? 0.3 : 0; });
     const Economics& e = plan_.economics;
-    add("electricity", to_string(e.electricity / kTwofold, 2) + " a kWh", to_string(e.electricity * kTwofold, 2) + " a kWh",
-        [](Swinging& s, int end) {
+    add("electricity", to_string(e.electricity / kTwofold, 2) + " a kWh",
+        to_string(e.electricity * kTwofold, 2) + " a kWh", [](Swinging& s, int end) {
           Dollars& price = s.plan_.economics.electricity;
           price = end == 0 ? price / kTwofold : price * kTwofold;
         });
-    add("colocation", to_string(e.colocation * (1 - kPriceSwing), 3) + " a kW", to_string(e.colocation * (1 + kPriceSwing), 3) + " a kW",
-        [](Swinging& s, int end) {
+    add("colocation", to_string(e.colocation * (1 - kPriceSwing), 3) + " a kW",
+        to_string(e.colocation * (1 + kPriceSwing), 3) + " a kW", [](Swinging& s, int end) {
           Dollars& price = s.plan_.economics.colocation;
           price = price * (end == 0 ? 1 - kPriceSwing : 1 + kPriceSwing);
         });

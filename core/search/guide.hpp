@@ -59,9 +59,9 @@ class Guide {
   Moves moves_;
   Judge judge_;
   std::vector<Known> known_;
-  std::unordered_map<std::uint64_t, bool> tried_;       ///< By plan number: whether it fits.
-  std::unordered_map<std::uint32_t, int> looks_;        ///< By mesh.
-  std::optional<double> best_;                          ///< The least value of what fits.
+  std::unordered_map<std::uint64_t, bool> tried_;  ///< By plan number: whether it fits.
+  std::unordered_map<std::uint32_t, int> looks_;   ///< By mesh.
+  std::optional<double> best_;                     ///< The least value of what fits.
 };
 
 }  // namespace rehearse

@@ -15,7 +15,6 @@ namespace rehearse {
 
 namespace {
 
-
 /// Axes among which devices are shared out; experts' axes lie inside them.
 std::array<int, 6> shared_out(const Space::Mesh& m) { return {m.dp, m.tp, m.pp, m.cp, m.tile_h, m.tile_w}; }
 
@@ -110,8 +109,8 @@ std::vector<Space::Plan> Moves::around(const Space::Plan& plan) const {
   }
   for (std::size_t i = 0; i < lists.pipelines.size(); ++i) {
     const Space::Pipeline& other = lists.pipelines[i];
-    const int differ = (other.schedule != own.schedule) + (other.chunks != own.chunks) +
-                       (other.microbatch != own.microbatch);
+    const int differ =
+        (other.schedule != own.schedule) + (other.chunks != own.chunks) + (other.microbatch != own.microbatch);
     // Schedules differ in the chunks that they have at least.
     const bool schedule = other.schedule != own.schedule && other.microbatch == own.microbatch;
     if (differ > 1 && !schedule) continue;
@@ -216,14 +215,15 @@ std::vector<Space::Plan> Moves::seeds(const StrategySettings& own, std::size_t m
     if (lists.pipelines.empty() || lists.shardings.empty()) continue;
     Space::Plan p;
     p.mesh = m;
-    p.pipeline = pipeline(m, {lists.pipelines.front().schedule, false, 1, static_cast<std::int32_t>(own.microbatch)}).value_or(0);
+    p.pipeline = pipeline(m, {lists.pipelines.front().schedule, false, 1, static_cast<std::int32_t>(own.microbatch)})
+                     .value_or(0);
     for (std::size_t i = 0; i < lists.pipelines.size(); ++i)  // The scenario's schedule where it runs.
       if (lists.pipelines[i].microbatch == own.microbatch && lists.pipelines[i].chunks == own.virtual_stages &&
           space_.settings({m, static_cast<std::uint16_t>(i)}).schedule == own.schedule)
         p.pipeline = static_cast<std::uint16_t>(i);
-    p.sharding = sharding(m, {1, own.overlap.param_gather, own.fsdp.enabled && space_.meshes()[m].pp == 1,
-                              space_.meshes()[m].dp},
-                          space_.meshes()[m].dp);
+    p.sharding = sharding(
+        m, {1, own.overlap.param_gather, own.fsdp.enabled && space_.meshes()[m].pp == 1, space_.meshes()[m].dp},
+        space_.meshes()[m].dp);
     p.recompute = space_.recomputes().front();
     for (const std::uint8_t r : space_.recomputes())
       if (r == static_cast<std::uint8_t>(own.recompute)) p.recompute = r;

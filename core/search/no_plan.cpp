@@ -57,8 +57,7 @@ std::vector<std::string> nearest(const std::set<std::string>& values, const std:
     const auto value = number_of(text), aim = number_of(wanted);
     return value && aim ? std::abs(std::log(std::max(*value, 0.5) / std::max(*aim, 0.5))) : 0;
   };
-  std::stable_sort(out.begin(), out.end(),
-                   [&](const std::string& a, const std::string& b) { return far(a) < far(b); });
+  std::stable_sort(out.begin(), out.end(), [&](const std::string& a, const std::string& b) { return far(a) < far(b); });
   if (out.size() > kShown) out.resize(kShown);
   return out;
 }

@@ -14,7 +14,6 @@ namespace rehearse {
 
 namespace {
 
-
 class Tallying {
  public:
   Tallying(const SearchProblem& problem, const SearchOptions& options, const Space& space, double limit)
@@ -38,8 +37,8 @@ class Tallying {
   using Way = std::tuple<std::uint32_t, std::uint8_t, bool, std::uint8_t, std::uint8_t, int>;
 
   [[nodiscard]] Way way_of(const Space::Plan& p) const {
-    return {p.mesh, p.declared, p.sequence_parallel, p.context, p.recompute,
-            nth(space_.lists(p.mesh).pipelines, p.pipeline).microbatch};
+    return {p.mesh,    p.declared,  p.sequence_parallel,
+            p.context, p.recompute, nth(space_.lists(p.mesh).pipelines, p.pipeline).microbatch};
   }
 
   /// Whole passes in one chunk: schedules that split them do no less.

@@ -1,6 +1,6 @@
 #pragma once
-// What is known of the plans of a space too large to be listed: how many there are, and how many of them cannot be among
-// the best because their kernels alone take longer.
+// What is known of the plans of a space too large to be listed: how many there are, and how many of them cannot be
+// among the best because their kernels alone take longer.
 //
 //   step >= m w / p      w: kernels of one microbatch through all layers, and the communication that they wait for, on
 //                        the ranks that divide a layer (PassCosts, with the margins of bounds.hpp); m microbatches, p

@@ -1,6 +1,7 @@
 #pragma once
 // The schedule's recurrence over a known order of passes, a few additions and comparisons per pass: a pass begins with
-// the later of the end of the pass before it on its stage and the arrival of what it needs. What messages cost the kernels beside them is booked with the pass that sends one and the pass that needs one.
+// the later of the end of the pass before it on its stage and the arrival of what it needs. What messages cost the
+// kernels beside them is booked with the pass that sends one and the pass that needs one.
 
 #include <array>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// What follows a stage's last pass, as a list of operations in the order in which they are begun, with all that does not
-// depend on the moment worked out beforehand. Runs of kernels, and of gathers, are one operation.
+// What follows a stage's last pass, as a list of operations in the order in which they are begun, with all that does
+// not depend on the moment worked out beforehand. Runs of kernels, and of gathers, are one operation.
 
 #include <map>
 #include <utility>

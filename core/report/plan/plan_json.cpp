@@ -20,14 +20,9 @@ ordered_json strategy_json(const StepChoice& s) {
 }
 
 ordered_json parts_json(const CostParts& c) {
-  return {{"purchase", c.purchase.value()},
-          {"power", c.power.value()},
-          {"cooling", c.cooling.value()},
-          {"network", c.network.value()},
-          {"storage", c.storage.value()},
-          {"site", c.site.value()},
-          {"staff", c.staff.value()},
-          {"rental", c.rental.value()}};
+  return {{"purchase", c.purchase.value()}, {"power", c.power.value()},     {"cooling", c.cooling.value()},
+          {"network", c.network.value()},   {"storage", c.storage.value()}, {"site", c.site.value()},
+          {"staff", c.staff.value()},       {"rental", c.rental.value()}};
 }
 
 ordered_json curve_json(const CandidateAnswer& a) {
