@@ -30,13 +30,13 @@ const SettingKey<std::string> kMaster = declare_key(
                "store_param_remainders, on with its precision-aware optimizer). fp16: as --main-params-dtype fp16.",
      .example = "remainder"});
 
-const SettingKey<std::int64_t> kBlock = declare_key(
-    "framework.state_block", std::int64_t{256}, "Elements of 8-bit optimizer states that share a scale.",
-    {.least = 0, .detail = "0: a tensor has one scale, which is not counted.", .example = "2048"});
+const SettingKey<std::int64_t> kBlock =
+    declare_key("framework.state_block", std::int64_t{256}, "Elements of 8-bit optimizer states that share a scale.",
+                {.least = 0, .detail = "0: a tensor has one scale, which is not counted.", .example = "2048"});
 
-const SettingKey<bool> kEmbeddings = declare_key(
-    "framework.embedding_states_fp32", false, "8-bit optimizers keep the moments of embeddings in fp32.",
-    {.detail = "As Hugging Face's Trainer asks of bitsandbytes."});
+const SettingKey<bool> kEmbeddings =
+    declare_key("framework.embedding_states_fp32", false, "8-bit optimizers keep the moments of embeddings in fp32.",
+                {.detail = "As Hugging Face's Trainer asks of bitsandbytes."});
 
 /// Smaller tensors are not quantised: bitsandbytes' min_8bit_size and torchao's _new_buffer.
 constexpr std::int64_t kLeastQuantised = 4096;
@@ -46,7 +46,8 @@ bool keeps_fp32(Optimizer rule) { return rule == Optimizer::adafactor || rule ==
 DType wanted(const Workload& w, const ProgramFrame& frame) {
   const std::string states = kStates(w.training);
   if (keeps_fp32(w.training.optimizer)) return DType::fp32;
-  if (states == "auto") return frame.mixed || size_of(frame.activation_dtype) >= 4 ? DType::fp32 : frame.activation_dtype;
+  if (states == "auto")
+    return frame.mixed || size_of(frame.activation_dtype) >= 4 ? DType::fp32 : frame.activation_dtype;
   return states == "int8" ? DType::uint8 : parse_dtype(states);
 }
 
@@ -75,8 +76,8 @@ Tensor scales_of(ProgramFrame& frame, Tensor moment, std::int64_t block) {
 void check_optimizer_state(const Workload& w, const StrategySettings& s) {
   const TrainingSettings& t = w.training;
   if (kStates(t) != "auto" && kStates(t) != "fp32" && keeps_fp32(t.optimizer))
-    throw Error(ErrorKind::usage, fmt::format("{} keeps its statistics in fp32", name_of(t.optimizer)),
-                kStates.name(), "set training.optimizer_states to auto, or training.optimizer to adam, adamw or sgd");
+    throw Error(ErrorKind::usage, fmt::format("{} keeps its statistics in fp32", name_of(t.optimizer)), kStates.name(),
+                "set training.optimizer_states to auto, or training.optimizer to adam, adamw or sgd");
   if (kMaster(t) == "fp32") return;
   if (kMaster(t) == "remainder" && t.precision == Precision::fp16_mixed)
     throw Error(ErrorKind::usage, "fp16 weights are no part of an fp32 number, whose remainder could be kept",

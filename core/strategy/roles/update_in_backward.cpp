@@ -44,9 +44,10 @@ void check_update_in_backward(const PlanRequest& request) {
                        (s.fsdp.enabled || s.dp * s.cp == 1) && !(s.tp > 1 && s.sequence_parallel) &&
                        s.tile_h * s.tile_w == 1 && !request.workload.network.adversarial();
   if (!lowered)
-    throw NoLowering("optimizer_in_backward is lowered for one replica, or for fully sharded ones, without stages, "
-                     "sequence_parallel, tiles and a second network",
-                     kInBackward.name(), fmt::format("set {} to false", kInBackward.name()));
+    throw NoLowering(
+        "optimizer_in_backward is lowered for one replica, or for fully sharded ones, without stages, "
+        "sequence_parallel, tiles and a second network",
+        kInBackward.name(), fmt::format("set {} to false", kInBackward.name()));
 }
 
 }  // namespace rehearse

@@ -112,7 +112,8 @@ TEST_CASE("8-bit optimizers keep scales, and small tensors in fp32") {
   CHECK(state_of(job) == over_parameters(job.workload.network, but_tables));
 }
 
-TEST_CASE("types of states that a rule or a strategy has no use for are refused, and those that no kernel has don't run") {
+TEST_CASE(
+    "types of states that a rule or a strategy has no use for are refused, and those that no kernel has don't run") {
   Job job = keeping();
   set(job, "training.optimizer_states", std::string("int8"));
   const auto executable = [](const Job& j) { check_executable({j.workload, j.strategy, 1}); };
