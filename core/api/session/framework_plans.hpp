@@ -13,7 +13,8 @@
 
 namespace rehearse {
 
-/// Safe to call from several threads.
+/// Safe to call from several threads. Prices are the scenario's: whether kernels are launched as graphs
+/// (kernels.cuda_graphs) is not asked again.
 class FrameworkPlans {
  public:
   /// `asked` is the scenario before it took anything, with its axes resolved.

@@ -140,9 +140,9 @@ int export_plan(const Arguments& arguments, Console& console) {
   check_output(report);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
-  check_abilities(session, target);
   const Program program = session.lowered();
   const Exported e = exported(session, program, target);
+  check_abilities(session, target);  // After what no framework of the target's kind could do.
   const std::string folder = arguments.text("--output", job_name(session.scenario.origin) + "." + target);
   write_files(e, folder);
   print(report_of(e, target, folder), report, console);

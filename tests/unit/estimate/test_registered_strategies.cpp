@@ -72,9 +72,19 @@ Drawn draw_ordered(std::mt19937_64& random) {
   return d;
 }
 
+/// Slices of parameters on the host, under either way of dividing them.
+Drawn draw_offloaded(std::mt19937_64& random) {
+  Drawn d = draw_sharded(random);
+  d.strategy.offload = any_of(random, std::vector{Offload::optimizer, Offload::all});
+  d.strategy.declared.set("strategy.offload_parameters", true);
+  d.name += " parameters offloaded";
+  return d;
+}
+
 Drawn draw_using(std::mt19937_64& random, const Strategy& strategy) {
-  static const std::vector<Drawn (*)(std::mt19937_64&)> kFamilies{
-      dense, draw_sharded, draw_context, experts, draw_images, draw_adversarial, draw_central, draw_ordered};
+  static const std::vector<Drawn (*)(std::mt19937_64&)> kFamilies{dense,        draw_sharded, draw_context,
+                                                                  experts,      draw_images,  draw_adversarial,
+                                                                  draw_central, draw_ordered, draw_offloaded};
   for (;;) {
     Drawn d = any_of(random, kFamilies)(random);
     if (const std::vector<StrategyExample> own = strategy.examples(); !own.empty()) {

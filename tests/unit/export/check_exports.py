@@ -54,9 +54,29 @@ def refused():
                 expect(name, done.returncode == 2 and "decoder stacks" in done.stderr and not os.listdir(where), f"{target}: {done.returncode} {done.stderr}")
 
 
+# What makes a plan one that the target's software can run, where it is another.
+INSTEAD = {
+    "megatron": ["strategy.schedule=1f1b", "strategy.virtual_stages=1"],
+    "torchtitan": ["strategy.zero_stage=0", "strategy.fsdp.enabled=true", "training.precision=bf16_mixed", "training.optimizer=adamw"],
+    "deepspeed": ["strategy.schedule=1f1b", "strategy.virtual_stages=1", "strategy.fsdp.enabled=false"],
+}
+
+
+def within(path, changes, target):
+    """The changes, with those of INSTEAD where the target's software cannot run the plan: then nothing is written, and the reason is said."""
+    with tempfile.TemporaryDirectory() as where:
+        done = subprocess.run([rehearse, "export", path, *changes, "--to", target, "-o", where], capture_output=True, text=True)
+        if " cannot do " not in done.stderr or done.returncode == 0:
+            return changes
+        expect(target, done.returncode == 2 and not os.listdir(where), f"refused with {done.returncode}: {os.listdir(where)}")
+    refusals.append(target)
+    return changes + [w for c in INSTEAD[target] for w in ("--set", c)]
+
+
 def check(name, target, keys):
     path, *changes = name.split("@")
     path, changes = os.path.join(folder, path), [w for c in changes for w in ("--set", c)]
+    changes = within(path, changes, target)
     with tempfile.TemporaryDirectory() as where:
         scenario, out = run("simulate", path, *changes, "--dry-run"), run("export", path, *changes, "--to", target, "-o", where, "--format", "json")
         if out is None or scenario is None:
@@ -72,6 +92,7 @@ def check(name, target, keys):
                 expect(target, False, problem)
 
 
+refusals = []
 refused()
 keys = defaults()
 for name in names:
