@@ -24,25 +24,27 @@ PlayClock::BundleId SimGridClock::prepare(std::span<const Flow> flows, int lanes
   if (flows.empty()) throw std::logic_error("a bundle of no flows");
   Bundle bundle;
   std::map<double, std::size_t> stage_of;
-  const auto add = [&](const Flow& flow, DeviceId src, DeviceId dst, const LaneRoute& route) {
+  const auto add = [&](const Flow& flow, const LaneRoute& route) {
     const BytesPerSecond rate = min(flow.cap, route.solo_rate);
     const double seconds = (flow.bytes / rate).value();
     const auto [at, fresh] = stage_of.try_emplace(seconds, bundle.stages.size());
     if (fresh) bundle.stages.push_back({seconds, {}, {}});
-    bundle.stages[at->second].transfers.push_back({&route, src, dst, flow.bytes, flow.cap, rate});
+    bundle.stages[at->second].transfers.push_back({&route, flow.bytes, flow.cap, rate});
   };
   for (const Flow& flow : flows) {
     if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0}))
       throw std::logic_error("flow of no bytes or at no rate");
-    const LaneRoute& all = routes_.find(flow.src, flow.dst, lanes, lane_stride);
-    if (!all.folded.empty()) {
-      add(flow, flow.src, flow.dst, all);
+    if (flow.over != nullptr) {
+      add(flow, routes_.stand_in(*flow.over));
       continue;
     }
-    for (int j = 0; j < lanes; ++j) {
-      const DeviceId src = flow.src + j * lane_stride, dst = flow.dst + j * lane_stride;
-      add(flow, src, dst, routes_.find(src, dst, 1, 0));
+    const LaneRoute& all = routes_.find(flow.src, flow.dst, lanes, lane_stride);
+    if (!all.folded.empty()) {
+      add(flow, all);
+      continue;
     }
+    for (int j = 0; j < lanes; ++j)
+      add(flow, routes_.find(flow.src + j * lane_stride, flow.dst + j * lane_stride, 1, 0));
   }
   for (Stage& stage : bundle.stages) stage.asks = asks_of(stage);
   bundles_.push_back(std::move(bundle));
@@ -240,7 +242,7 @@ void SimGridClock::run_free(UnitId id) {
 void SimGridClock::hand_over() {
   for (const Handover& h : for_solver_) {
     const Transfer& t = transfers_of(units_[h.unit]).front();
-    facade_.start_flow(t.src, t.dst, t.route->folded, h.left, t.cap, h.unit);
+    facade_.start_flow(t.route->folded, h.left, t.cap, h.unit);
     ++solving_;
     ++solver_flows_;
   }

@@ -42,6 +42,7 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   void cancel_timer(TimerId id) override { events_.cancel(id); }
   BundleId prepare(std::span<const Flow> flows, int lanes, int lane_stride) override;
   void start(BundleId bundle, Token token) override;
+  void keep_to(const std::vector<LinkId>& links) override { facade_.keep_to(links); }
   /// What the handler throws ends the run: flows under way are played to their end unheard, then it is thrown on.
   void run(Handler& handler) override;
   [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
@@ -52,7 +53,6 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   /// A flow, or one lane of it.
   struct Transfer {
     const LaneRoute* route;
-    DeviceId src, dst;
     Bytes bytes;
     BytesPerSecond cap, rate;  // `rate`: while free.
   };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,37 +89,43 @@ class KeepSignals {
   std::array<struct sigaction, kSignals.size()> actions_{};
 };
 
-/// Routes of the cluster as SimGrid asks for them. Device d is the d-th host created, so its NetPoint's id is d.
+/// The links, and two hosts between which all flows run: a flow's route is told when it starts. Lanes, and flows that
+/// stand for others, make it depend on more than its ends; and hosts cost memory.
 class ClusterZone final : public routing::NetZoneImpl {
  public:
   explicit ClusterZone(const Cluster& cluster) : NetZoneImpl("cluster"), cluster_(cluster) {}
 
+  /// The only links there will be; all where it is never told.
+  void keep_to(const std::vector<LinkId>& links) { kept_ = links; }
+  /// Once, before the first flow.
   void build() {
-    for (DeviceId d = 0; d < cluster_.device_count(); ++d)
-      hosts_.push_back(version::add_host(*get_iface(), std::to_string(d)));
-    for (LinkId l = 0; l < cluster_.link_count(); ++l) {
-      auto* link = version::add_link(*get_iface(), std::to_string(l), cluster_.link_rate(l).value() * kScale);
-      links_.push_back(link->get_impl());
-    }
+    if (!hosts_.empty()) return;
+    for (const char* name : {"from", "to"}) hosts_.push_back(version::add_host(*get_iface(), name));
+    links_.resize(static_cast<std::size_t>(cluster_.link_count()), nullptr);
+    if (kept_)
+      for (const LinkId l : *kept_) add(l);
+    else
+      for (LinkId l = 0; l < cluster_.link_count(); ++l) add(l);
     get_iface()->seal();
   }
-  [[nodiscard]] s4u::Host* host(DeviceId d) const { return nth(hosts_, d); }
-  /// The route of the flow about to start: lanes make it depend on more than its ends.
+  [[nodiscard]] s4u::Host& from() const { return *hosts_[0]; }
+  [[nodiscard]] s4u::Host& to() const { return *hosts_[1]; }
+  /// The route of the flow about to start.
   void set_route(std::span<const LinkId> links) { route_ = links; }
 
  private:
-  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into,
-                       double*) override {
-    if (!route_.empty()) return append(route_, *into);
-    append(cluster_.route(static_cast<DeviceId>(src->id()), static_cast<DeviceId>(dst->id())).links, *into);
+  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) override {
+    for (LinkId l : route_) into->link_list_.push_back(nth(links_, l));
   }
-  void append(std::span<const LinkId> links, routing::Route& into) const {
-    for (LinkId l : links) into.link_list_.push_back(nth(links_, l));
+  void add(LinkId l) {
+    auto* link = version::add_link(*get_iface(), std::to_string(l), cluster_.link_rate(l).value() * kScale);
+    nth(links_, l) = link->get_impl();
   }
 
   const Cluster& cluster_;
+  std::optional<std::vector<LinkId>> kept_;
   std::vector<s4u::Host*> hosts_;
-  std::vector<StandardLinkImpl*> links_;
+  std::vector<StandardLinkImpl*> links_;  // By LinkId; null for those not kept.
   std::span<const LinkId> route_;
 };
 
@@ -170,7 +177,6 @@ EnginePtr make_engine() {
 ClusterZone& make_zone(s4u::Engine& engine, const Cluster& cluster) {
   auto* zone = new ClusterZone(cluster);
   version::adopt(engine, *zone);
-  zone->build();
   return *zone;
 }
 
@@ -221,18 +227,23 @@ void SimGridFacade::forget_wake() {
 
 bool SimGridFacade::flow_ends_pending() const { return impl_->flows.ends_pending(); }
 
-void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes,
-                               BytesPerSecond cap, std::uint64_t payload) {
+void SimGridFacade::keep_to(const std::vector<LinkId>& links) { impl_->zone.keep_to(links); }
+
+void SimGridFacade::start_flow(std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap, std::uint64_t payload) {
   const double size = std::max(1.0, std::round(bytes.value() * kScale));
   if (!(size <= static_cast<double>(std::numeric_limits<std::int64_t>::max())))
     throw std::logic_error("flow of more bytes than SimGrid counts");
   ClusterZone& zone = impl_->zone;
+  zone.build();
   zone.set_route(links);
-  impl_->flows.start(*zone.host(src), *zone.host(dst), static_cast<std::uint64_t>(size), cap.value() * kScale, payload);
+  impl_->flows.start(zone.from(), zone.to(), static_cast<std::uint64_t>(size), cap.value() * kScale, payload);
   zone.set_route({});
 }
 
-void SimGridFacade::run() { impl_->engine->run(); }
+void SimGridFacade::run() {
+  impl_->zone.build();
+  impl_->engine->run();
+}
 
 const char* simgrid_version() {
   static const std::string text = [] {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/cluster/cluster.hpp"
 
@@ -34,7 +35,7 @@ class SimGridFacade {
     virtual void on_flow_end(std::uint64_t payload, bool last) = 0;
   };
 
-  /// Builds the platform: one host per device and one link per link of `cluster`, which must outlive the facade.
+  /// The platform has a link per link of `cluster`, which must outlive the facade, and is built when it is first used.
   /// SimGrid allows one engine per process: throws Error (unavailable) while another facade lives. After its end the
   /// next may begin, at time 0.
   SimGridFacade(const Cluster& cluster, Listener& listener);
@@ -48,9 +49,10 @@ class SimGridFacade {
   void forget_wake();
   /// Flows that ended at this date and have not been told of yet.
   [[nodiscard]] bool flow_ends_pending() const;
+  /// The only links that flows will cross: to be told before the first flow. Each costs memory.
+  void keep_to(const std::vector<LinkId>& links);
   /// A flow over `links` (a link repeated w times carries it w-fold), of `bytes` > 0 (at most 2^48), at most `cap`.
-  void start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap,
-                  std::uint64_t payload);
+  void start_flow(std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap, std::uint64_t payload);
   /// Until no flow and no wake is left.
   void run();
 

@@ -46,7 +46,7 @@ struct SimulateOptions {
   /// What plays the step: a registered back end. Default: empty, which takes "simgrid" where the program is linked with
   /// it, else "analytic", which sees no contention on shared links.
   std::string backend{};
-  /// Whether ranks of one tensor-parallel group that are proved to do the same work are played as one. Default: yes.
+  /// Whether ranks that are proved to do the same at the same times are played as one. Default: yes.
   bool fold = true;
   /// Whether collectives on wires of their own are played as flows, too, task by task. Default: no, they are timers;
   /// yes where what_if changes links, which would not show otherwise.

@@ -26,8 +26,11 @@ int Cluster::scale_links(const std::string& name, double factor) {
   int found = 0;
   for (LinkId l = 0; l < link_count(); ++l) {
     if (!matches(name, link(l).name)) continue;
-    impl_->scaled.try_emplace(l, 1.0).first->second *= factor;
     ++found;
+    if (factor == 1) continue;
+    double& scale = impl_->scaled.try_emplace(l, 1.0).first->second;
+    scale *= factor;
+    if (scale == 1) impl_->scaled.erase(l);
   }
   return found;
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/normal.hpp"
 #include "core/play/metrics.hpp"
 
 namespace rehearse {
@@ -13,6 +15,7 @@ namespace rehearse {
 namespace {
 
 constexpr double kGpuShareOfPower = 0.55;
+constexpr double kRangeEnd = 0.9;  // Odds at the upper end of an 80 % range.
 
 /// Adds machines that are that share of all.
 void add_part(const Cluster::Part& part, double share, Precision precision, MachineFacts& out) {
@@ -68,18 +71,23 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   return rented;
 }
 
-std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated,
-                                    std::string* why_not, bool thorough) {
-  StepAnswer answer = site.search->best(machines, thorough);
-  evaluated += answer.evaluated;
-  if (!answer.choice) {
-    if (why_not) *why_not = std::move(answer.why_not);
-    return {};
-  }
+double StepRange::quantile(double odds) const {
+  const double end = odds >= 0.5 ? high : low;
+  return std::pow(end, std::abs(normal_quantile(odds) / normal_quantile(kRangeEnd)));
+}
+
+double StepRange::odds_above(double times) const {
+  const double end = std::abs(std::log(times >= 1 ? high : low));
+  if (end == 0) return times < 1 ? 1 : 0;
+  // The normal distribution's tail beyond that many standard deviations.
+  return std::erfc(std::log(times) / end * normal_quantile(kRangeEnd) / std::numbers::sqrt2) / 2;
+}
+
+PlanPoint plan_point(const Plan& plan, const CandidateSite& site, int machines, StepChoice step) {
   PlanPoint out;
   out.machines = machines;
   out.gpus = static_cast<int>(std::lround(machines * site.facts.gpus));
-  out.step = std::move(*answer.choice);
+  out.step = std::move(step);
   GoodputRequest request{site.reliability.times,
                          {machines * site.facts.gpus, machines * site.facts.nics, machines * site.facts.hosts},
                          0,
@@ -94,9 +102,27 @@ std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int m
   const double steps =
       plan.base.training.tokens / (static_cast<double>(out.step.global_batch) * site.tokens_per_sequence);
   out.duration = out.step.step_time * (steps / out.goodput.total);
+  out.end = out.duration + Seconds{86400 * site.candidate.lead_days};
   out.cost = run_cost(site.price, plan.economics,
                       {machines, out.spares, site.facts.gpus, site.facts.rated, out.duration, site.rented});
   return out;
+}
+
+std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated,
+                                    std::string& why_not) {
+  StepAnswer answer = site.search->best(machines);
+  evaluated += answer.evaluated;
+  why_not = std::move(answer.why_not);
+  if (!answer.choice) return {};
+  return plan_point(plan, site, machines, std::move(*answer.choice));
+}
+
+std::optional<PlanPoint> played_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated) {
+  StepAnswer answer = site.search->best(machines, true);
+  evaluated += answer.evaluated;
+  if (!answer.choice) return {};
+  std::optional<StepChoice> played = site.search->played(machines, answer);
+  return plan_point(plan, site, machines, played ? std::move(*played) : std::move(*answer.choice));
 }
 
 }  // namespace rehearse

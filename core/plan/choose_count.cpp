@@ -20,6 +20,7 @@ namespace {
 constexpr int kMostSizes = 24;    // Tried to bracket the deadline.
 constexpr int kMostScanned = 16;  // Tried below the bracket.
 constexpr int kMostClosing = 8;   // Tried to close in on a budget.
+constexpr int kMostSettled = 24;  // Looks at sizes that are chosen, and tries of larger ones.
 constexpr double kRounding = 1e-9;
 // Of money and energy: no buyer orders twice the machines to save less, and predictions are off by about as much.
 constexpr double kIndifferent = 0.05;
@@ -34,9 +35,13 @@ double over_budget(const Plan& plan, const PlanPoint& p) {
            : *budget > Dollars{0}     ? cost / *budget
                                       : std::numeric_limits<double>::infinity();
   };
-  return std::max(share(p.cost.parts.total(), plan.budget), share(p.cost.capital, plan.capital_budget));
+  return std::max({share(p.cost.parts.total(), plan.budget), share(p.cost.capital, plan.capital_budget),
+                   share(p.cost.a_year, plan.annual_budget)});
 }
 bool within_budgets(const Plan& plan, const PlanPoint& p) { return over_budget(plan, p) == 0; }
+
+/// When a run ends that takes `times` as long as predicted, from the order.
+Seconds ends(const PlanPoint& p, double times) { return p.end + p.duration * (times - 1); }
 
 /// Of the sizes with the least `value`, or above it by no more than the share `margin`, the one with the fewest
 /// machines.
@@ -53,11 +58,14 @@ double margin_of(PlanObjective objective) {
 }
 
 /// Of sizes by machines, each faster than the one before: by the objective among those in time and within the budgets;
-/// else nearest to the budgets among those in time; else the fastest.
-const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& sizes) {
+/// else nearest to the budgets among those in time; else the fastest. In time are those that end by the deadline taking
+/// `slow` times as long as predicted; where none does, those that are predicted to.
+const PlanPoint* choose(const Plan& plan, double slow, const std::vector<const PlanPoint*>& sizes) {
   std::vector<const PlanPoint*> in_time, good;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time),
-               [&](const PlanPoint* p) { return p->duration <= plan.deadline; });
+  for (const double times : {slow, 1.0})
+    if (in_time.empty())
+      std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time),
+                   [&](const PlanPoint* p) { return ends(*p, times) <= plan.deadline; });
   std::copy_if(in_time.begin(), in_time.end(), std::back_inserter(good),
                [&](const PlanPoint* p) { return within_budgets(plan, *p); });
   if (!good.empty())
@@ -86,7 +94,10 @@ class CountSearch {
     lower_limit(site.candidate.max_machines,
                 fmt::format("max_machines is {}", site.candidate.max_machines.value_or(0)));
     if (site.candidate.network.empty()) lower_limit(1, "no network is stated");
-    floor_ = site.flops_per_token * plan.base.training.tokens / site.facts.peak / plan.deadline;
+    if (site.range) slow_ = site.range(plan.base.strategy).quantile(plan.odds);
+    // No time at all is left where the lead time is longer.
+    days_ = max(plan.deadline * 1e-6, plan.deadline - Seconds{86400 * site.candidate.lead_days});
+    floor_ = slow_ * (site.flops_per_token * plan.base.training.tokens / site.facts.peak / days_);
   }
 
   /// Tries what the objective needs: around the fewest in time, and for the fastest also up to the limit.
@@ -103,13 +114,27 @@ class CountSearch {
     if (plan_.objective == PlanObjective::days) try_larger();
   }
 
-  /// Looks harder at the size that is chosen, as often as that changes with it.
-  void refine() {
-    std::set<int> refined;
-    for (const PlanPoint* p = chosen(); p != nullptr && refined.insert(p->machines).second && refine(*p);) p = chosen();
+  /// Looks harder at the size that is chosen and plays it, until the one chosen then was. A size that comes out slower
+  /// than its closed form may be late; then larger ones are tried.
+  void settle() {
+    std::set<int> settled;
+    for (int tried = 0; tried < kMostSettled; ++tried) {
+      const PlanPoint* p = chosen();
+      if (p == nullptr || stopped()) return;
+      const int n = p->machines;
+      if (!settled.insert(n).second) return;
+      if (auto better = played_point(plan_, site_, n, evaluated_)) points_[n] = std::move(better);
+      if (!site_.facts.set && !in_time(n) && n < limit_) (void)at(next_larger(n));
+    }
   }
 
-  [[nodiscard]] const PlanPoint* chosen() const { return choose(plan_, frontier()); }
+  /// The size that would be in time if speed grew evenly from this one.
+  int next_larger(int n) {
+    const double wanted = at(n) ? n * (at(n)->duration * slow_ / days_) : n + 1;
+    return std::clamp(in_units(std::min<double>(wanted, limit_)), n + 1, limit_);
+  }
+
+  [[nodiscard]] const PlanPoint* chosen() const { return choose(plan_, slow_, frontier()); }
 
   /// The sizes that are worth having: each faster than all smaller ones, as machines beyond the best smaller size may
   /// stand idle.
@@ -151,15 +176,6 @@ class CountSearch {
     limited_by_ = std::move(why);
   }
 
-  /// Whether that made it faster.
-  bool refine(const PlanPoint& p) {
-    std::optional<PlanPoint> better =
-        stopped() ? std::nullopt : plan_point(plan_, site_, p.machines, evaluated_, nullptr, true);
-    if (!better || better->duration >= p.duration) return false;
-    points_[p.machines] = std::move(better);
-    return true;
-  }
-
   [[nodiscard]] int gpus_of(int machines) const { return static_cast<int>(std::lround(machines * site_.facts.gpus)); }
   [[nodiscard]] bool stopped() { return interrupted_ = interrupted_ || (site_.stop && site_.stop()); }
 
@@ -169,7 +185,7 @@ class CountSearch {
     if (stopped()) return none;
     if (points_.empty()) first_ = n;
     std::string why;
-    std::optional<PlanPoint> point = plan_point(plan_, site_, n, evaluated_, &why);
+    std::optional<PlanPoint> point = plan_point(plan_, site_, n, evaluated_, why);
     if (!point) why_not_[n] = std::move(why);
     const auto made = points_.emplace(n, std::move(point)).first;
     if (site_.progress) site_.progress(std::min(1.0, static_cast<double>(points_.size()) / kUsualSizes));
@@ -226,13 +242,13 @@ class CountSearch {
     }
   }
 
-  bool in_time(int n) { return at(n) && at(n)->duration <= plan_.deadline; }
+  bool in_time(int n) { return at(n) && ends(*at(n), slow_) <= plan_.deadline; }
 
   /// Most of the whole run that one machine does within the deadline, over all sizes tried.
   [[nodiscard]] double best_rate() const {
     double out = 0;
     for (const auto& [n, p] : points_)
-      if (p) out = std::max(out, plan_.deadline / p->duration / n);
+      if (p) out = std::max(out, days_ / (p->duration * slow_) / n);
     return out;
   }
 
@@ -248,7 +264,7 @@ class CountSearch {
       else
         fails = std::max(fails, n);
       if (meets != 0 ? meets - fails <= 1 : n == limit_) break;
-      const double guess = p ? n * (p->duration / plan_.deadline) : 2.0 * n;
+      const double guess = p ? n * (p->duration * slow_ / days_) : 2.0 * n;
       const int next = static_cast<int>(std::ceil(std::min<double>(guess, limit_)));
       if (meets == 0)
         n = std::clamp(in_units(next), n + 1, limit_);
@@ -262,6 +278,8 @@ class CountSearch {
   CandidateSite& site_;
   int limit_ = 0;
   std::string limited_by_;
+  double slow_ = 1;   // What the prediction is multiplied by for the odds wanted.
+  Seconds days_;      // From the first step to the deadline.
   double floor_ = 0;  // Machines at peak, without failures.
   int first_ = 0;     // The size tried first.
   std::map<int, std::optional<PlanPoint>> points_;
@@ -275,10 +293,15 @@ std::string missed(const Plan& plan, const CandidateAnswer& a, const std::string
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   const PlanPoint& p = *a.point;
   if (!a.meets_deadline)
-    add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}",
-                    in_days(p.duration), in_days(plan.deadline), machines_text(p.machines, p.gpus), limited_by));
+    add(fmt::format(
+        "takes {:.1f} days{} instead of {:g} on {}, the fastest size found; no more than that can be had: {}",
+        in_days(p.end), a.candidate.lead_days > 0 ? " from the order" : "", in_days(plan.deadline),
+        machines_text(p.machines, p.gpus), limited_by));
   if (plan.budget && p.cost.parts.total() > *plan.budget)
     add(fmt::format("costs {} of a budget of {}", money(p.cost.parts.total()), money(*plan.budget)));
+  if (plan.annual_budget && p.cost.a_year > *plan.annual_budget)
+    add(fmt::format("costs {} in its first year of an annual budget of {}", money(p.cost.a_year),
+                    money(*plan.annual_budget)));
   if (plan.capital_budget && p.cost.capital > *plan.capital_budget)
     add(fmt::format("needs {} at once of a capital budget of {}", money(p.cost.capital), money(*plan.capital_budget)));
   return out;
@@ -295,7 +318,7 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   out.reliability = site.reliability;
   CountSearch sizes(plan, site);
   sizes.explore();
-  sizes.refine();
+  sizes.settle();
   const PlanPoint* chosen = sizes.chosen();
   out.evaluated = sizes.evaluated();
   out.interrupted = sizes.interrupted();
@@ -304,10 +327,12 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
     return out;
   }
   out.point = *chosen;
-  out.meets_deadline = chosen->duration <= plan.deadline;
+  out.meets_deadline = chosen->end <= plan.deadline;
   if (site.range) out.range = site.range(out.point->step.strategy);
   for (const PlanPoint* p : sizes.frontier()) out.curve.push_back(*p);
-  out.meets_deadline_high = out.point->duration * out.range.high <= plan.deadline;
+  out.meets_deadline_high = ends(*out.point, out.range.quantile(plan.odds)) <= plan.deadline;
+  out.odds_late = out.range.odds_above(std::max(1e-9, 1 + (plan.deadline - out.point->end) / out.point->duration));
+  out.swings = swings(plan, site, *out.point, out.range);
   out.meets_budget = within_budgets(plan, *out.point);
   out.why_not = missed(plan, out, sizes.limited_by(chosen->machines));
   return out;

@@ -45,6 +45,7 @@ struct PlanCandidate {
   /// Figures in place of those of topologies/prices; of a cluster, of all its machines.
   MachinePrice price;
   std::string price_date, price_source;  ///< Of those figures.
+  double lead_days = 0;                  ///< From the order until they compute.
   std::optional<int> max_machines;       ///< Most that can be had.
   std::optional<int> spares;             ///< In place of reliability.spares.
   std::string reliability;               ///< Profile in place of reliability.profile.
@@ -56,6 +57,12 @@ struct StepRange {
   double low = 1, high = 1;
   std::string source{};  ///< One line on what it rests on.
   double middle = 1;     ///< What the modelled step time was multiplied by: a known bias, applied.
+
+  /// What the true step time is below with probability `odds`, over the predicted one. Errors are taken as lognormal on
+  /// either side of the prediction. 0 < odds < 1.
+  [[nodiscard]] double quantile(double odds) const;
+  /// How likely the true step time is above `times` the predicted one; 0 or 1 where the range is a point.
+  [[nodiscard]] double odds_above(double times) const;
 };
 
 struct Plan {
@@ -64,9 +71,12 @@ struct Plan {
   Scenario base;                ///< Model, training, kernels, strategy; its cluster is the first candidate's.
   std::set<std::string> fixed;  ///< Keys of `strategy` that the file states: not searched.
   Seconds deadline;
-  std::optional<Dollars> budget;  ///< For RunCost::parts.
-  std::optional<Dollars> capital_budget;
+  std::optional<Dollars> budget;          ///< For RunCost::parts.
+  std::optional<Dollars> capital_budget;  ///< For RunCost::capital.
+  std::optional<Dollars> annual_budget;   ///< For RunCost::a_year.
   PlanObjective objective = PlanObjective::cost;
+  /// How likely the chosen size is to be in time at least, errors of the predicted step counted. 0.5 to 0.999.
+  double odds = 0.9;
   /// The global batch may differ from the one asked for by this share, so that it divides over any number of machines.
   /// 0..1.
   double batch_tolerance = 0.1;

@@ -156,9 +156,13 @@ void add_question(std::vector<Key>& t) {
   t.push_back(plan("name", &Plan::name, "What reports call the plan.").like("Llama-3 70B in 60 days"));
   t.push_back(plan("question", &Plan::question, "The question in words; left out, it is made of the figures."));
   t.push_back(deadline_row());
-  t.push_back(plan("budget", &Plan::budget, "Most that the run may cost.", 0, kMostMoney)
+  t.push_back(plan("budget", &Plan::budget, "Most that the run may cost by its end.", 0, kMostMoney)
                   .like("$20M")
                   .more("Counts a purchase by the run's share of its life; capital_budget counts it whole."));
+  t.push_back(
+      plan("annual_budget", &Plan::annual_budget, "Most that the run may cost in its first year.", 0, kMostMoney)
+          .like("$10M")
+          .more("A run that takes longer than a year is paid over the years; of a shorter one it is all."));
   t.push_back(
       plan("capital_budget", &Plan::capital_budget, "Most that may be paid before the first step.", 0, kMostMoney)
           .like("$60M"));
@@ -169,6 +173,10 @@ void add_question(std::vector<Key>& t) {
               "Candidates that meet the deadline and the budgets come first; among them this decides. It also chooses "
               "the number of machines among those tried: cost, the cheapest; days, the fastest, up to max_gpus and the "
               "budgets; energy and capital, the least of it. capital: machines, spares and network, paid at once."));
+  t.push_back(
+      plan("odds", &Plan::odds, "How likely the size that is chosen is to be in time.", 0.5, 0.999)
+          .more("By the range of the predicted step: 0.9 is in time at the slow end of the 80 % range, 0.5 where "
+                "the prediction comes true."));
   t.push_back(plan("batch_tolerance", &Plan::batch_tolerance,
                    "Share by which the global batch may differ from training.global_batch.", 0, 0.9)
                   .more("Batches divide over replicas: with a little freedom any number of machines can be used. 0 "
@@ -178,7 +186,28 @@ void add_question(std::vector<Key>& t) {
 
 void add_economics(std::vector<Key>& t) {
   t.push_back(economics("amortisation_years", &Economics::amortisation_years,
-                        "Years over which a purchase is written off.", 0.1, 50));
+                        "Years over which a purchase is used and paid off.", 0.1, 50));
+  t.push_back(economics("residual_share", &Economics::residual_share,
+                        "What machines are worth at the end of those years, over their price.", 0, 1)
+                  .more("An estimate: pages on used H100 machines say 25 to 35 % after three years, books of cloud "
+                        "providers nothing after six."));
+  t.push_back(
+      economics("cost_of_capital", &Economics::cost_of_capital, "Interest on what is tied up, a year.", 0, 1)
+          .like("0.06")
+          .more("An estimate: most industries of the United States lie between 5 and 9.5 % (Damodaran, cost of "
+                "capital by sector, January 2026). The run pays the annuity that recovers price and interest."));
+  t.push_back(economics("storage_share", &Economics::storage_share,
+                        "Price of storage for data and checkpoints over that of the machines.", 0, 10)
+                  .more("An estimate."));
+  t.push_back(
+      economics("colocation_per_kw_month", &Economics::colocation,
+                "A kW of rated power in a data centre for a month, electricity apart.", 0, 1e5)
+          .like("$150")
+          .more("CBRE's average asking rate for 250 to 500 kW in primary North American markets, second half of "
+                "2025 (as worldstopdatacenters.com reports it). $0 for a building of one's own."));
+  t.push_back(economics("staff_per_machine_year", &Economics::staff, "People who run one machine for a year.", 0, 1e7)
+                  .like("$4000")
+                  .more("An estimate: one of $250,000 a year for a hundred machines."));
   t.push_back(economics("utilisation", &Economics::utilisation,
                         "Share of those years in which the machines do paid work.", 0.01, 1)
                   .more("The run bears its share of the idle time. Meta's research clusters were busy 80 % of the time "
@@ -252,6 +281,10 @@ void add_candidates(std::vector<Key>& t) {
                   .more("Left out, the machine's id."));
   t.push_back(candidate("rented", &PlanCandidate::rented, "Rented by the GPU-hour instead of bought.")
                   .more("Left out: rented where only a rental price is known."));
+  t.push_back(row(
+                  "candidates.lead_days", [](Target to) -> auto& { return to.candidate.lead_days; },
+                  "Days from the order until the machines compute: they count against the deadline.", 0, 3650)
+                  .more("0 by default: machines that are there, or rented. Ask the vendor; months are usual."));
   t.push_back(candidate("max_machines", &PlanCandidate::max_machines, "Most that can be had.", 1, kMostMachines));
   t.push_back(candidate("spares", &PlanCandidate::spares, "In place of reliability.spares.", 0, kMostMachines));
   t.push_back(candidate("reliability", &PlanCandidate::reliability, "In place of reliability.profile.").like("ampere"));

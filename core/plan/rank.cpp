@@ -98,6 +98,20 @@ std::string why_of(const Plan& plan, const std::vector<CandidateAnswer>& ranked)
   return out;
 }
 
+/// From the file of the machine itself, else the cheapest candidate with such GPUs.
+void find_rent(const std::vector<CandidateAnswer>& all, const Economics& economics, CandidateAnswer& a) {
+  if (a.rented) return;
+  a.rent = a.price.rental;
+  a.rented_from = a.candidate.name;
+  for (const CandidateAnswer& other : all)
+    if (!a.price.rental && other.facts.gpu == a.facts.gpu && other.price.rental &&
+        (!a.rent || *other.price.rental < *a.rent)) {
+      a.rent = other.price.rental;
+      a.rented_from = other.candidate.name;
+    }
+  if (a.rent) a.break_even = break_even_months(a.price, economics, a.facts.gpus, a.facts.rated, *a.rent);
+}
+
 }  // namespace
 
 double objective_value(PlanObjective objective, const PlanPoint& p) {
@@ -121,6 +135,7 @@ PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameter
   };
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](const CandidateAnswer& a, const CandidateAnswer& b) { return key(a) < key(b); });
+  for (CandidateAnswer& a : candidates) find_rent(candidates, plan.economics, a);
   PlanAnswer out;
   out.question = plan.question.empty() ? question_of(plan, model, parameters) : plan.question;
   out.model = model;

@@ -23,6 +23,8 @@ namespace {
 /// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of
 /// copies, those of mixed machines only the fastest.
 constexpr int kMostLowered = 64, kMostSchedules = 4;
+/// Steps of one size that are told apart for playing.
+constexpr std::size_t kMostPlayedSteps = 4;
 
 struct Bounded {
   StepTrial trial;
@@ -106,6 +108,30 @@ class SizeSearch {
     if (!out.choice) return;
     out.why_not.clear();
     out.choice->mfu = mfu(*out.choice);
+    for (StepChoice& other : out.others) other.mfu = mfu(other);
+    if (!thorough) out.others.clear();
+  }
+
+  /// Of the choice and the next best those that may be the best when played, in order of their closed forms.
+  [[nodiscard]] std::optional<StepChoice> played(const StepAnswer& answer, const std::string& backend) {
+    std::optional<StepChoice> best;
+    std::vector<const StepChoice*> all{&*answer.choice};
+    for (const StepChoice& other : answer.others) all.push_back(&other);
+    for (const StepChoice* c : all) {
+      if (best && per_sequence(c->step_time, *c) >= per_sequence(best->step_time, *best)) break;
+      workload_.training.global_batch = c->global_batch;
+      Evaluation e;
+      e.fits = true;
+      play(problem_, c->strategy, backend, e, stop_);
+      if (!e.played) continue;
+      if (best && per_sequence(*e.played, *c) >= per_sequence(best->step_time, *best)) continue;
+      best = *c;
+      best->closed_form = c->step_time;
+      best->step_time = *e.played;
+      best->mfu = mfu(*best);
+      best->played_by = backend;
+    }
+    return best;
   }
 
  private:
@@ -165,11 +191,24 @@ class SizeSearch {
       if (!out.choice)
         out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed),
                                   to_string_iec(e.capacity), plan_label(trial.strategy));
-    } else if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) {
-      out.choice = {trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed,
-                    e.capacity};
+    } else {
+      keep({trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity}, out);
     }
     return e.refusal.empty();
+  }
+
+  /// The best as the choice, some more as others.
+  static void keep(StepChoice found, StepAnswer& out) {
+    const auto time = [](const StepChoice& c) { return per_sequence(c.step_time, c); };
+    if (!out.choice) {
+      out.choice = std::move(found);
+      return;
+    }
+    if (time(found) < time(*out.choice)) std::swap(found, *out.choice);
+    const auto place = std::upper_bound(out.others.begin(), out.others.end(), found,
+                                        [&](const StepChoice& a, const StepChoice& b) { return time(a) < time(b); });
+    out.others.insert(place, std::move(found));
+    if (out.others.size() >= kMostPlayedSteps) out.others.pop_back();
   }
 
   /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host
@@ -212,31 +251,46 @@ class SizeSearch {
 
 class TrialSearch final : public StepSearch {
  public:
-  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles,
+  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::string backend,
               std::function<bool()> stop)
       : question_(std::move(question)),
         cluster_(std::move(cluster)),
         profiles_(std::move(profiles)),
+        backend_(std::move(backend)),
         stop_(std::move(stop)) {}
 
   StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
     try {
-      const Cluster cluster = cluster_(machines);
-      CostModel::Options options = CostModel::Options::of(question_->workload.kernels);
-      options.input = question_->workload.input;
-      const CostModel cost(cluster, profiles_(cluster), options);
-      SizeSearch(*question_, cluster, cost, profiles_, inside_, stop_).run(thorough, out);
+      on(machines, [&](SizeSearch& size) { size.run(thorough, out); });
     } catch (const Error& e) {
       out.why_not = e.what();
     }
     return out;
   }
 
+  std::optional<StepChoice> played(int machines, const StepAnswer& answer) override {
+    std::optional<StepChoice> out;
+    if (!backend_.empty() && answer.choice)
+      on(machines, [&](SizeSearch& size) { out = size.played(answer, backend_); });
+    return out;
+  }
+
  private:
+  template <class Work>
+  void on(int machines, const Work& work) {
+    const Cluster cluster = cluster_(machines);
+    CostModel::Options options = CostModel::Options::of(question_->workload.kernels);
+    options.input = question_->workload.input;
+    const CostModel cost(cluster, profiles_(cluster), options);
+    SizeSearch size(*question_, cluster, cost, profiles_, inside_, stop_);
+    work(size);
+  }
+
   std::shared_ptr<const StepQuestion> question_;
   ClusterOf cluster_;
   ProfilesOf profiles_;
+  std::string backend_;
   std::function<bool()> stop_;
   KnownPasses inside_;
 };
@@ -244,8 +298,9 @@ class TrialSearch final : public StepSearch {
 }  // namespace
 
 std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster,
-                                             ProfilesOf profiles, std::function<bool()> stop) {
-  return std::make_unique<TrialSearch>(std::move(question), std::move(cluster), std::move(profiles), std::move(stop));
+                                             ProfilesOf profiles, std::string backend, std::function<bool()> stop) {
+  return std::make_unique<TrialSearch>(std::move(question), std::move(cluster), std::move(profiles), std::move(backend),
+                                       std::move(stop));
 }
 
 Bytes checkpoint_bytes(const Workload& workload) {

@@ -50,11 +50,12 @@ enum class TrialKind {
 using ClusterOf = std::function<Cluster(int machines)>;
 using ProfilesOf = std::function<CostModel::Profiles(const Cluster&)>;
 
-/// The functions must outlive what is returned. `stop` may be empty; once it gives true, what was found until then is
+/// The functions must outlive what is returned. `backend` plays what StepSearch::played() is asked for; empty: nothing
+/// is played. `stop` may be empty; once it gives true, what was found until then is
 /// the answer.
 [[nodiscard]] std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question,
                                                            ClusterOf cluster, ProfilesOf profiles,
-                                                           std::function<bool()> stop = {});
+                                                           std::string backend = {}, std::function<bool()> stop = {});
 
 /// Bytes of a checkpoint: parameters and optimizer state of the whole model, as one rank alone would hold them.
 [[nodiscard]] Bytes checkpoint_bytes(const Workload& workload);

@@ -21,10 +21,11 @@ void Audit::flow(DeviceId src, DeviceId dst, double narrowest, double bytes, dou
                              src, dst, to_string(Seconds{seconds}), to_string(BytesPerSecond{narrowest}))});
 }
 
-void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const {
+void Audit::close(const std::vector<double>& link_bytes, double seconds, int steps, RunResult& result) const {
   result.breaches.insert(result.breaches.end(), breaches_.begin(), breaches_.end());
   result.link_bytes = link_bytes;
-  result.link_time = Seconds{seconds};
+  for (double& bytes : result.link_bytes) bytes /= steps;
+  result.link_time = Seconds{seconds / steps};
   std::vector<std::pair<double, LinkId>> load;
   for (std::size_t l = 0; l < link_bytes.size(); ++l) {
     if (link_bytes[l] <= 0) continue;
@@ -43,7 +44,7 @@ void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResu
       [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   for (std::size_t i = 0; i < shown; ++i)
     result.busiest_links.push_back(
-        {cluster_.link(load[i].second).name, load[i].first, Bytes{nth(link_bytes, load[i].second)}});
+        {cluster_.link(load[i].second).name, load[i].first, Bytes{nth(result.link_bytes, load[i].second)}});
 }
 
 }  // namespace rehearse

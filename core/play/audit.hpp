@@ -12,8 +12,9 @@ class Audit {
 
   /// A message of `bytes` per lane took `seconds` over a route whose slowest link carries `narrowest` bytes a second.
   void flow(DeviceId src, DeviceId dst, double narrowest, double bytes, double seconds);
-  /// Bytes per link over the whole run of `seconds`; fills breaches and the busiest links.
-  void close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const;
+  /// `link_bytes`: over the whole run of `steps` steps and `seconds`, which is what links are held to. Fills breaches,
+  /// and the links' bytes, time and busiest per step: the one place where what a run carried becomes what a step does.
+  void close(const std::vector<double>& link_bytes, double seconds, int steps, RunResult& result) const;
 
  private:
   const Cluster& cluster_;

@@ -28,7 +28,7 @@ struct RunProgress {
 
 struct RunOptions {
   int steps = 1;  ///< Steps to play; step time is that of the last.
-  /// Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
+  /// Ranks that are proved to do the same at the same times may be played as one (player/alike.hpp).
   bool fold = true;
   /// Ranks whose groups lie alike are played as one, those with unequal experts' rows by the first, which has most. For
   /// estimates: contention between replicas is not seen. Ignored where a message would lose its partner.
@@ -54,20 +54,21 @@ struct RunResult {
   std::vector<RankMetrics> ranks;  ///< One per played stream of ranks (its first rank).
   int slowest = 0;                 ///< Index into `ranks`.
   bool folded = false;
-  std::string folding;  ///< What was folded, and by which argument.
-  std::int64_t tasks = 0, timers = 0;
-  std::int64_t flows = 0;  ///< Of collectives and messages; lanes that were played as one count once.
+  std::string folding;                 ///< What was folded, and by which argument.
+  std::int64_t tasks = 0, timers = 0;  ///< In all steps played.
+  /// Likewise, of collectives and messages; those that were played as one count once.
+  std::int64_t flows = 0;
   std::vector<Breach> breaches;
-  /// Busiest links of the step: name, utilisation 0..1, bytes.
+  /// Busiest links: name, utilisation 0..1, bytes per step. Where several steps were played, the mean of all.
   struct LinkLoad {
     std::string name;
     double utilisation;
     Bytes bytes;
   };
   std::vector<LinkLoad> busiest_links;
-  /// By LinkId, over `link_time`: of flows, in all steps played. Empty where the back end has no flows.
+  /// By LinkId: of flows, per step (the mean of all steps played). Empty where the back end has no flows.
   std::vector<double> link_bytes;
-  Seconds link_time;
+  Seconds link_time;  ///< In which they passed: the mean time of those steps.
 };
 
 class Backend {

@@ -190,6 +190,8 @@ PredictionRange PredictionRanges::range(const PredictionKind& kind) const {
     low = std::exp(o.bias - half), middle = std::exp(o.bias), high = std::exp(o.bias + half);
   };
   factors(from.outlook, out.p10, out.middle, out.p90);
+  constexpr double kNormalDecile = 1.2815515655446004;  // 8 of 10 normal deviates lie closer to 0.
+  out.apart = std::exp(kNormalDecile * std::sqrt(2 * from.outlook.rest_variance));
   out.rows = counted.rows;
   out.sources = counted.sources;
   out.rows_of = words_of(counted.kind);

@@ -1,14 +1,18 @@
 #include "core/search/search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/plan_bounds.hpp"
+#include "core/search/guide.hpp"
 #include "core/search/playing.hpp"
+#include "core/search/tally.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -19,6 +23,19 @@ constexpr std::size_t kBatch = 64;     // Plans that are evaluated before the be
 constexpr std::size_t kReported = 64;  // Plans that a result has at most, unless more are asked for.
 constexpr int kMostPlacements = 24;    // Room for the orders of one plan in Found::order.
 
+/// Order numbers are below 2^61.
+std::uint64_t order_number(const Space::Plan& plan, int placement) {
+  return plan_number(plan) * kMostPlacements + static_cast<std::uint64_t>(placement);
+}
+Space::Plan plan_of_order(std::uint64_t order) { return plan_of_number(order / kMostPlacements); }
+
+/// Which part of a divided search a plan belongs to: numbers are mixed, as neighbours in the space take unlike times.
+bool belongs(const Space::Plan& plan, const SearchShard& shard) {
+  std::uint64_t h = plan_number(plan) * 0x9E3779B97F4A7C15ULL;
+  h ^= h >> 32;
+  return shard.count == 1 || h % static_cast<std::uint64_t>(shard.count) == static_cast<std::uint64_t>(shard.index);
+}
+
 class Searching {
  public:
   Searching(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options)
@@ -27,18 +44,19 @@ class Searching {
         space_(problem.workload, wanted, problem.devices, options.fixed, options.admits),
         kept_(kept_plans(problem, options)),
         quick_(problem, options.most_memory),
-        bounds_(problem, options, space_, plans_, quick_) {}
+        bounds_(problem, options, space_, plans_, quick_),
+        guide_(space_, std::max(1, problem.cluster.device_count() / problem.cluster.node_count()),
+               [this](const std::vector<Space::Plan>& plans) { return judged(plans); }) {}
 
   SearchResult run(bool own_is_a_plan) {
+    guide(own_is_a_plan);
+    space_.enumerate(options_.jobs, options_.stop);
+    result_.whole = space_.all();
     result_.combinations = space_.combinations();
-    choose_plans();
-    evaluate_closed_forms();
-    bound_plans();
-    if (own_is_a_plan) try_own();
-    climb();
-    try_orders();
-    evaluate_in_order();
-    look_further();
+    if (space_.legal() / static_cast<std::uint64_t>(options_.shard.count) <= kMostListed)
+      search_all();
+    else
+      search_on();
     play_best(problem_, options_, own_is_a_plan, result_);
     count_unplayed();
     const std::size_t reported = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
@@ -47,13 +65,15 @@ class Searching {
   }
 
  private:
+  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
   struct Item {
-    std::uint32_t plan = 0;
+    Space::Plan plan;
+    std::uint32_t position = kNowhere;  ///< In plans_, where those are listed.
     int placement = 0;
     std::vector<std::string> order;  ///< Of axes.
   };
 
-  /// What the closed form says of a plan.
+  /// What is known of a plan.
   struct Answer {
     bool known = false, legal = false, fits = false;
     Seconds step_time;
@@ -61,8 +81,9 @@ class Searching {
   };
 
   [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
-  [[nodiscard]] std::uint64_t order_number(std::uint32_t i, int placement) const {
-    return std::uint64_t{plans_[i]} * kMostPlacements + static_cast<std::uint64_t>(placement);
+  [[nodiscard]] Item item(std::uint32_t i) const { return {plans_[i], i, 0, {}}; }
+  [[nodiscard]] bool tried(const Space::Plan& plan, int placement = 0) const {
+    return tried_.contains(order_number(plan, placement));
   }
 
   void tell(const char* doing, double done, double all) const {
@@ -75,15 +96,78 @@ class Searching {
     return [this](const char* doing, double done, double all) { tell(doing, done, all); };
   }
 
-  /// This shard's plans; their settings are made anew wherever they are needed, as millions of them would not fit.
-  void choose_plans() {
-    const std::size_t count = static_cast<std::size_t>(options_.shard.count);
-    for (std::size_t i = static_cast<std::size_t>(options_.shard.index); i < space_.plans().size(); i += count)
-      plans_.push_back(static_cast<std::uint32_t>(i));
-    result_.legal = plans_.size();
+  void guide(bool own_is_a_plan) {
+    const auto ended = options_.ended(kGuideShare);
+    guide_.begin(own_is_a_plan ? space_.find(problem_.own) : std::nullopt, problem_.own, ended);
+    guide_.run(kGuideIdle, ended);
   }
 
-  [[nodiscard]] StrategySettings settings(std::uint32_t plan) const { return space_.settings(space_.plans()[plan]); }
+  /// Nothing for plans of other parts, those that are refused, and those that cannot be among the best.
+  std::vector<std::optional<Judged>> judged(const std::vector<Space::Plan>& plans) {
+    std::vector<char> hopeless(plans.size(), 0);
+    parallel_for(options_.jobs, plans.size(), {}, [&](std::size_t k) {
+      hopeless[k] = !belongs(plans[k], options_.shard) || fits_without_moving(plans[k]) || is_slow(plans[k]);
+    });
+    std::vector<Item> batch;
+    std::vector<std::size_t> places;
+    for (std::size_t k = 0; k < plans.size(); ++k)
+      if (hopeless[k] == 0) {
+        batch.push_back({plans[k], kNowhere, 0, {}});
+        places.push_back(k);
+      }
+    const std::vector<Evaluation> answers =
+        evaluate_batch(batch, "looking around the best", looked_around_ += batch.size());
+    std::vector<std::optional<Judged>> out(answers.size() == batch.size() ? plans.size() : 0);
+    for (std::size_t k = 0; k < answers.size() && !out.empty(); ++k) {
+      const Evaluation& e = answers[k];
+      if (e.refusal.empty() && e.capacity > Bytes{0})
+        out[places[k]] = {e.fits, options_.objective == Objective::memory ? e.needed.value() : e.step_time.value(),
+                          e.needed / e.capacity};
+    }
+    return out;
+  }
+
+  /// By what its plain sibling takes, where that has a closed form.
+  [[nodiscard]] bool is_slow(const Space::Plan& plan) {
+    if (options_.objective == Objective::memory) return false;
+    bool slow = false;
+    quick_.with([&](QuickEvaluator& quick) {
+      slow = bounds_.by_sibling(quick, space_.settings(plan)).step_time.value() >= threshold();
+    });
+    return slow;
+  }
+
+  /// Every plan is worked out or left out by its bounds, as far as there is time.
+  void search_all() {
+    choose_plans();
+    evaluate_closed_forms();
+    bound_plans();
+    try_orders();
+    evaluate_in_order();
+    look_further();
+  }
+
+  /// The guided search goes on; of what it has not come to, families are bounded.
+  void search_on() {
+    guide_.run(std::numeric_limits<int>::max(), options_.ended(kGuideLonger));
+    try_orders_of_best();
+    std::vector<Space::Plan> priced;
+    for (const auto& [number, answer] : tried_)
+      if (number % kMostPlacements == 0) priced.push_back(plan_of_order(number));
+    const Tally counted = tally(problem_, options_, space_, threshold(), priced, teller());
+    result_.legal = counted.plans - refused_;
+    result_.fit = counted.plans - refused_ - too_large_;
+    result_.bounded = counted.bounded;
+    result_.left = counted.left;
+    result_.least_left = counted.least_left;
+  }
+
+  /// This part's plans; their settings are made anew wherever they are needed, as millions of them would not fit.
+  void choose_plans() {
+    plans_ = space_.plans();
+    std::erase_if(plans_, [this](const Space::Plan& plan) { return !belongs(plan, options_.shard); });
+    result_.legal = plans_.size();
+  }
 
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
@@ -91,26 +175,32 @@ class Searching {
     bounds_.over(
         plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
         [this](QuickEvaluator& quick, std::size_t i) {
-          if (const auto e = quick(settings(plans_[i])); e && !e->defect)
+          if (tried(plans_[i])) return;
+          if (const auto e = quick(space_.settings(plans_[i])); e && !e->defect)
             answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
         });
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-      const Answer& a = answers_[i];
-      result_.evaluated += a.known;
+      Answer& a = answers_[i];
+      const auto before = tried_.find(order_number(plans_[i], 0));
+      if (before != tried_.end()) a = before->second;
+      result_.evaluated += a.known && before == tried_.end();
       result_.legal -= a.known && !a.legal;
       if (!a.fits) continue;
       steps_[i] = a.step_time;
       ++result_.fit;
-      fitting_.insert(plan_number(plan(i)));
+      fitting_.insert(plan_number(plans_[i]));
+      if (before != tried_.end()) continue;
       Found f;
       f.evaluation.fits = true;
       f.evaluation.step_time = a.step_time;
       f.evaluation.needed = a.needed;
-      f.order = order_number(i, 0);
+      f.order = order_number(plans_[i], 0);
       found.push_back(std::move(f));
     }
     for (const Found& f : found) add_to_front(result_.front, f);
+    found.insert(found.end(), std::make_move_iterator(result_.best.begin()),
+                 std::make_move_iterator(result_.best.end()));
     rank(found, options_.objective);
     if (found.size() > kept_) found.resize(kept_);
     result_.best = std::move(found);
@@ -121,7 +211,8 @@ class Searching {
 
   /// Fills in what evaluate_closed_forms() has not kept.
   void complete(Found& f) {
-    f.settings = settings(static_cast<std::uint32_t>(f.order / kMostPlacements));
+    if (f.evaluation.capacity > Bytes{0}) return;
+    f.settings = space_.settings(plan_of_order(f.order));
     quick_.with([&](QuickEvaluator& quick) { f.evaluation = quick(f.settings).value(); });
   }
 
@@ -136,43 +227,19 @@ class Searching {
       if (!answers_[i].known && bounds_[i].memory <= capacity) order_.push_back(i);
     result_.fit += order_.size();
     std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::make_tuple(promise(a), plan(a).offload, plans_[a]) <
-             std::make_tuple(promise(b), plan(b).offload, plans_[b]);
+      return std::make_tuple(promise(a), plans_[a].offload, a) < std::make_tuple(promise(b), plans_[b].offload, b);
     });
   }
 
-  /// The scenario's own plan is held against all others from the first.
-  void try_own() {
-    const auto index = space_.find(problem_.own);
-    const auto at = index ? std::lower_bound(plans_.begin(), plans_.end(), *index) : plans_.end();
-    if (at == plans_.end() || *at != *index) return;
-    const auto i = static_cast<std::uint32_t>(at - plans_.begin());
-    if (!answers_[i].known) evaluate_batch({{i, 0, {}}}, 0);
-  }
-
-  /// Plans that differ little from the best and may be better are evaluated first: the sooner the best are good, the
-  /// fewer others are lowered, and what time does not suffice for is less likely to be among them.
-  void climb() {
-    while (!ended() && !result_.best.empty()) {
-      std::vector<Item> batch = neighbours(result_.best.front());
-      if (batch.empty()) return;
-      drop_slow(batch);
-      if (!batch.empty()) evaluate_batch(batch, 0);
-    }
-  }
-
-  /// The most promising of those that differ in two choices at most.
-  [[nodiscard]] std::vector<Item> neighbours(const Found& best) const {
-    const Space::Plan& of = nth(space_.plans(), best.order / kMostPlacements);
-    const double limit = value_of(best);
-    std::vector<Item> out;
-    for (const std::uint32_t i : order_) {
-      if (out.size() == kBatch) break;
-      if (promise(i) < limit && space_.distance(plan(i), of) <= 2 && !tried_.contains(order_number(i, 0)) &&
-          !fits_without_moving(i))
-        out.push_back({i, 0, {}});
-    }
-    return out;
+  /// Other orders of axes of the plans shown.
+  void try_orders_of_best() {
+    std::vector<Item> items;
+    for (std::size_t k = 0; k < std::min(result_.best.size(), static_cast<std::size_t>(options_.top)); ++k)
+      add_orders({plan_of_order(result_.best[k].order), kNowhere, 0, {}}, items);
+    for (std::size_t begin = 0; begin < items.size() && !ended(); begin += kBatch)
+      evaluate_batch({items.begin() + static_cast<std::ptrdiff_t>(begin),
+                      items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), begin + kBatch))},
+                     "evaluating", begin);
   }
 
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
@@ -187,9 +254,9 @@ class Searching {
     for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
       std::vector<Item> items;
       for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
-        if (least_in_any_order(may[k]) < threshold()) add_orders(may[k], items);
+        if (least_in_any_order(may[k]) < threshold()) add_orders(item(may[k]), items);
       drop_slow_orders(items);
-      if (!items.empty()) evaluate_batch(items, 0);
+      if (!items.empty()) evaluate_batch(items, "evaluating", 0);
     }
   }
 
@@ -215,8 +282,9 @@ class Searching {
     for (const Found& f : result_.best)
       if (f.evaluation.played) played.insert(f.order / kMostPlacements);
     const auto may_be_best = [&](std::uint32_t i) {
-      return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plans_[i]);
+      return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plan_number(plans_[i]));
     };
+    if (plans_.empty()) return;  // Those that are known are counted already (play_in_order).
     result_.unplayed = 0;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) result_.unplayed += may_be_best(i);
   }
@@ -268,10 +336,10 @@ class Searching {
       const std::uint32_t i = order_[next];
       if (moves_more_than_one_of(batch, i)) break;  // Whether this one is needed is seen when those are done.
       const bool best = least(i) < limit;
-      if (tried_.contains(order_number(i, 0)) || (best && fits_without_moving(i))) continue;
+      if (tried(plans_[i]) || (best && fits_without_moving(plans_[i]))) continue;
       if (!best && (for_front_ >= options_.front_evaluations || !may_reach_front(i))) continue;
       for_front_ += !best;
-      batch.push_back({i, 0, {}});
+      batch.push_back(item(i));
     }
     return batch;
   }
@@ -282,12 +350,12 @@ class Searching {
       std::vector<Item> batch = next_batch(next);
       if (batch.empty()) break;
       drop_slow(batch);
-      const std::vector<Evaluation> answers = evaluate_batch(batch, next);
+      const std::vector<Evaluation> answers = evaluate_batch(batch, "evaluating", next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
-        if (answers[k].fits && least(batch[k].plan) < threshold()) add_orders(batch[k].plan, other_orders);
+        if (answers[k].fits && least(batch[k].position) < threshold()) add_orders(batch[k], other_orders);
       drop_slow_orders(other_orders);
-      if (!other_orders.empty()) evaluate_batch(other_orders, next);
+      if (!other_orders.empty()) evaluate_batch(other_orders, "evaluating", next);
     }
     count_left(next);
   }
@@ -296,33 +364,30 @@ class Searching {
     const double limit = threshold();
     result_.left = 0;
     for (; next < order_.size(); ++next) {
-      if (least(order_[next]) >= limit || tried_.contains(order_number(order_[next], 0)) ||
-          fits_without_moving(order_[next]))
-        continue;
+      const Space::Plan& plan = plans_[order_[next]];
+      if (least(order_[next]) >= limit || tried(plan) || fits_without_moving(plan)) continue;
       if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left)
         result_.least_left = bounds_[order_[next]].step_time;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
   }
 
-  [[nodiscard]] const Space::Plan& plan(std::uint32_t i) const { return space_.plans()[plans_[i]]; }
-
   [[nodiscard]] bool moves_more_than_one_of(const std::vector<Item>& batch, std::uint32_t i) const {
-    return plan(i).offload != static_cast<std::uint8_t>(Offload::none) &&
+    return plans_[i].offload != static_cast<std::uint8_t>(Offload::none) &&
            std::any_of(batch.begin(), batch.end(), [&](const Item& item) {
-             Space::Plan other = plan(item.plan);
-             other.offload = plan(i).offload;
-             return other == plan(i);
+             Space::Plan other = item.plan;
+             other.offload = plans_[i].offload;
+             return other == plans_[i];
            });
   }
 
   /// Copies to the host take time that nothing gives back: where a plan fits that moves less, or nothing, this one is
   /// not faster. By memory it may be better.
-  [[nodiscard]] bool fits_without_moving(std::uint32_t i) const {
-    if (options_.objective == Objective::memory || plan(i).offload == static_cast<std::uint8_t>(Offload::none))
+  [[nodiscard]] bool fits_without_moving(const Space::Plan& plan) const {
+    if (options_.objective == Objective::memory || plan.offload == static_cast<std::uint8_t>(Offload::none))
       return false;
     for (const Offload less : {Offload::none, Offload::optimizer, Offload::activations}) {
-      Space::Plan p = plan(i);
+      Space::Plan p = plan;
       if (p.offload != static_cast<std::uint8_t>(Offload::all) && less != Offload::none) continue;
       p.offload = static_cast<std::uint8_t>(less);
       if (fitting_.contains(plan_number(p))) return true;
@@ -330,14 +395,14 @@ class Searching {
     return false;
   }
 
-  void add_orders(std::uint32_t i, std::vector<Item>& out) const {
-    const auto orders = space_.placements(plan(i));
+  void add_orders(const Item& of, std::vector<Item>& out) const {
+    const auto orders = space_.placements(of.plan);
     for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o)
-      if (!tried_.contains(order_number(i, static_cast<int>(o)))) out.push_back({i, static_cast<int>(o), orders[o]});
+      if (!tried(of.plan, static_cast<int>(o))) out.push_back({of.plan, of.position, static_cast<int>(o), orders[o]});
   }
 
   [[nodiscard]] StrategySettings settings_of(const Item& item) const {
-    StrategySettings out = settings(plans_[item.plan]);
+    StrategySettings out = space_.settings(item.plan);
     if (!item.order.empty()) out.placement = item.order;
     return out;
   }
@@ -346,10 +411,10 @@ class Searching {
   void drop_slow(std::vector<Item>& batch) {
     std::vector<std::uint32_t> may;
     for (const Item& item : batch)
-      if (least(item.plan) < threshold()) may.push_back(item.plan);
+      if (least(item.position) < threshold()) may.push_back(item.position);
     bounds_.sharpen(may);
     std::erase_if(batch, [&](const Item& item) {
-      return least(item.plan) >= threshold() && std::find(may.begin(), may.end(), item.plan) != may.end();
+      return least(item.position) >= threshold() && std::find(may.begin(), may.end(), item.position) != may.end();
     });
   }
 
@@ -368,7 +433,7 @@ class Searching {
 
   /// Answers in the order of `batch`; shorter where the search was stopped or time is over. The best and the front are
   /// brought up to date.
-  std::vector<Evaluation> evaluate_batch(const std::vector<Item>& batch, std::size_t position) {
+  std::vector<Evaluation> evaluate_batch(const std::vector<Item>& batch, const char* doing, std::size_t position) {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
     std::vector<char> lowered(batch.size(), 0);
@@ -387,46 +452,57 @@ class Searching {
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
     find_limit();
-    tell("evaluating", static_cast<double>(position), static_cast<double>(std::max(order_.size(), position)));
+    tell(doing, static_cast<double>(position), static_cast<double>(std::max(order_.size(), position)));
     return out;
   }
 
   void take(const Item& item, StrategySettings settings, const Evaluation& e) {
     ++result_.evaluated;
-    tried_.insert(order_number(item.plan, item.placement));
+    tried_[order_number(item.plan, item.placement)] = {true, e.refusal.empty(), e.fits, e.step_time, e.needed};
     if (e.defect && result_.defects++ == 0) result_.first_defect = plan_label(settings) + ": " + e.refusal;
-    if (item.placement == 0) {
-      ++looked_at_;
-      result_.legal -= !e.refusal.empty();
-      result_.fit -= !e.fits;
-    }
+    if (item.placement == 0) count(item, e);
     if (!e.fits) return;
-    Seconds& step = steps_[item.plan];
-    if (step == Seconds{0} || e.step_time < step) step = e.step_time;
-    fitting_.insert(plan_number(plan(item.plan)));
+    if (item.position != kNowhere) {
+      Seconds& step = steps_[item.position];
+      if (step == Seconds{0} || e.step_time < step) step = e.step_time;
+    }
+    fitting_.insert(plan_number(item.plan));
     Found found{std::move(settings), e, order_number(item.plan, item.placement)};
     add_to_front(result_.front, found);
     result_.best.push_back(std::move(found));
+  }
+
+  /// Of plans that are not listed, evaluate_closed_forms() counts those of a listed space.
+  void count(const Item& item, const Evaluation& e) {
+    refused_ += !e.refusal.empty();
+    too_large_ += e.refusal.empty() && !e.fits;
+    if (item.position == kNowhere) return;
+    ++looked_at_;
+    result_.legal -= !e.refusal.empty();
+    result_.fit -= !e.fits;
   }
 
   const SearchProblem& problem_;
   const SearchOptions& options_;
   Space space_;
   std::size_t kept_;
-  std::vector<std::uint32_t> plans_;  ///< Of this shard: indices into the space's.
+  std::vector<Space::Plan> plans_;  ///< Of this part, where the space is listed.
   QuickEvaluators quick_;
   std::vector<Answer> answers_;  ///< By position in plans_, as is the next.
   PlanBounds bounds_;
+  Guide guide_;
   /// Closed form in the best order tried, by position; 0 where unknown or too large for memory.
   std::vector<Seconds> steps_;
   std::unordered_set<std::uint64_t> fitting_;  ///< Numbers of plans that fit.
   /// Positions in plans_ of what may fit and is no closed form, most promising first.
   std::vector<std::uint32_t> order_;
-  std::size_t looked_at_ = 0;                ///< Of those, evaluated.
-  std::unordered_set<std::uint64_t> tried_;  ///< Order numbers of what evaluate_batch() did.
-  int for_front_ = 0;                        ///< Evaluated for the front alone.
-  double reach_ = 0;                         ///< Closed forms up to here may be the best when played.
-  double limit_ = 0;
+  std::size_t looked_at_ = 0;      ///< Of those, evaluated.
+  std::size_t looked_around_ = 0;  ///< Judged for the guide.
+  std::size_t refused_ = 0, too_large_ = 0;
+  std::unordered_map<std::uint64_t, Answer> tried_;  ///< By order number: what evaluate_batch() did.
+  int for_front_ = 0;                                ///< Evaluated for the front alone.
+  double reach_ = 0;                                 ///< Closed forms up to here may be the best when played.
+  double limit_ = std::numeric_limits<double>::infinity();
   SearchResult result_;
 };
 

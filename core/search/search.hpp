@@ -1,22 +1,24 @@
 #pragma once
-// The best plans for a workload on a cluster: every legal plan is either evaluated, or left out because its bounds
-// (relaxation.hpp, bounds.hpp) say that it is not among the best. Bounds have margins that were chosen on sampled
-// plans: that is strong evidence, not proof.
+// The best plans for a workload on a cluster.
 //
-//   1. Space: all legal plans.                                  space.hpp
-//   2. Closed form of every plan of equal layers in whole passes with whole parameters.
-//   core/estimate/quick/quick_estimate.hpp
-//   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
-//   4. What is left is lowered, first the scenario's own plan and what differs little from the best so far, then the
-//   most promising, until no plan left can
-//      be among the best. Every order of axes of what may be.
-//   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be
+//   1. A guided search: from the scenario's own plan and one of each family, one choice at a time.  guide.hpp
+//   2. Space: all legal plans.                                                                      space.hpp
+//   Of a space that is small enough to be listed (kMostListed), every plan is then either evaluated, or left out
+//   because its bounds (relaxation.hpp, bounds.hpp) say that it is not among the best:
+//   3. Closed form of every plan of equal layers in whole passes with whole parameters.
+//   4. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
+//   5. What is left is lowered, the most promising first, until no plan left can be among the best. Every order of axes
+//   of what may be.
+//   Of a larger one the guided search goes on while there is time, and families of plans are bounded by what their
+//   kernels alone take (tally.hpp).
+//   6. A back end plays the best few: while a closed form is near enough to the best played step that its own may be
 //   below.  playing.hpp
 //
-// The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when
-// they are complete.
+// The same plans in the same order come out for any number of threads where time ended nothing: batches have a fixed
+// size and are looked at when they are complete.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -28,9 +30,17 @@
 
 namespace rehearse {
 
+/// Share of the time for all but playing after which the first guided search ends, and, in a space that is not listed,
+/// the one that goes on.
+inline constexpr double kGuideShare = 0.4, kGuideLonger = 0.8;
+/// Looks around a plan, one after the other, without anything better, after which the first guided search ends.
+inline constexpr int kGuideIdle = 12;
+/// Plans of a space that are held and bounded one by one: what a minute suffices for.
+inline constexpr std::uint64_t kMostListed = 600'000;
+
 /// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of
 /// the time is over: their tables take long to fill, and they are seldom among the best.
-inline constexpr double kWideShare = 0.3;
+inline constexpr double kWideShare = 0.65;
 
 /// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
 inline constexpr double kPlayedShare = 4.0 / 3;
@@ -39,13 +49,13 @@ inline constexpr double kPlayedShare = 4.0 / 3;
 enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };
 [[nodiscard]] const std::vector<std::string>& objective_names();
 
-/// Part `index` of `count`, 0 <= index < count: every count-th plan.
+/// Part `index` of `count`, 0 <= index < count: of every count plans about one.
 struct SearchShard {
   int index = 0, count = 1;
 };
 
 struct SearchProgress {
-  std::string doing;         ///< "closed forms", "bounding", "evaluating", "playing the best"
+  std::string doing;  ///< "looking around the best", "closed forms", "bounding", "evaluating", "playing the best"
   double done = 0, all = 0;  ///< In units of what is done; `all` may shrink.
   Seconds best;              ///< Step time of the best so far; 0: none yet.
 };
@@ -63,8 +73,8 @@ struct SearchOptions {
   int front_evaluations = 64;
   SearchShard shard;
   /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is
-  /// bounded by microbatches or lowered (3, 4), and from kPlayedShare on not played (5); what is left is counted.
-  /// Before, from kWideShare on no more wide plans are worked out (2, 3).
+  /// bounded by microbatches or lowered (4, 5), and from kPlayedShare on not played (6); what is left is counted.
+  /// Before, from kWideShare on no more wide plans are worked out (3, 4).
   std::function<double()> time_spent;
   std::function<bool()> stop;  ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
@@ -84,9 +94,10 @@ struct Found {
 };
 
 struct SearchResult {
-  double combinations = 0;    ///< Space::combinations.
-  std::size_t legal = 0;      ///< Plans that nothing refused, each in one placement.
-  std::size_t fit = 0;        ///< Of those, not shown to need more memory than there is.
+  double combinations = 0;  ///< Space::combinations.
+  std::size_t legal = 0;    ///< Plans that nothing refused, each in one placement.
+  bool whole = true;        ///< The space was enumerated to its end: with false, there are more combinations and plans.
+  std::size_t fit = 0;      ///< Of those, not shown to need more memory than there is.
   std::size_t evaluated = 0;  ///< Times worked out, placements counted.
   std::size_t lowered = 0;    ///< Of those, by lowering the plan in full.
   std::size_t bounded = 0;    ///< Plans that may fit and whose bound says that they are not among the best.

@@ -1,12 +1,16 @@
 #include "core/search/space.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/search/no_plan.hpp"
+#include "core/search/parallel.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -64,6 +68,7 @@ Space::Space(const Workload& workload, StrategySettings own, int devices, std::s
              std::function<bool(const StrategySettings&)> admits)
     : workload_(workload),
       own_(std::move(own)),
+      devices_(devices),
       fixed_(std::move(fixed)),
       admits_(std::move(admits)),
       schedule_names_(schedules().names()) {
@@ -71,15 +76,14 @@ Space::Space(const Workload& workload, StrategySettings own, int devices, std::s
   own_.batch_per_replica.clear();
   if (!fixed_.contains("data_parallel")) own_.data_parallel = DataParallelism::replicas;
   declared_ = declared_choices(own_.declared, fixed_);
-  meshes_ = meshes(devices);
-  for (std::uint32_t m = 0; m < meshes_.size(); ++m) add_mesh(m);
-  if (plans_.empty())
-    throw Error(ErrorKind::usage,
-                refusal_.empty() ? "no plan has these settings" : "no plan is legal; the last one refused: " + refusal_,
-                "strategy", "fix fewer settings, or change the cluster's size");
+  recomputes_ = make_recomputes();
+  offloads_ = make_offloads();
+  meshes_ = make_meshes(devices);
+  lists_.resize(meshes_.size());
+  if (meshes_.empty()) throw no_plan("no plan has these settings", workload_, own_, devices_, fixed_);
 }
 
-std::vector<Space::Mesh> Space::meshes(int devices) const {
+std::vector<Space::Mesh> Space::make_meshes(int devices) const {
   const Network& net = workload_.network;
   const Routing* routing = net.routing();
   std::vector<Mesh> out;
@@ -167,7 +171,7 @@ std::vector<Space::Sharding> Space::shardings(const Mesh& mesh) const {
   return out;
 }
 
-std::vector<std::uint8_t> Space::recomputes() const {
+std::vector<std::uint8_t> Space::make_recomputes() const {
   std::vector<std::uint8_t> out;
   const bool core_alone = own_.recompute_modules == std::vector<std::string>{"core_attn"};
   for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -180,7 +184,7 @@ std::vector<std::uint8_t> Space::recomputes() const {
   return out;
 }
 
-std::vector<std::uint8_t> Space::offloads() const {
+std::vector<std::uint8_t> Space::make_offloads() const {
   if (fixed("offload")) return {static_cast<std::uint8_t>(own_.offload)};
   return {static_cast<std::uint8_t>(Offload::none), static_cast<std::uint8_t>(Offload::optimizer),
           static_cast<std::uint8_t>(Offload::activations), static_cast<std::uint8_t>(Offload::all)};
@@ -197,73 +201,126 @@ std::vector<bool> Space::sequence_parallel(const Mesh& mesh) const {
   return mesh.tp == 1 ? std::vector<bool>{false} : std::vector<bool>{false, true};
 }
 
-bool Space::legal(const Plan& plan) {
+std::optional<std::string> Space::refusal(const Plan& plan) const {
   const StrategySettings wanted = settings(plan);
-  if (auto why = refused(workload_, wanted)) {
-    refusal_ = std::move(*why);
-    return false;
-  }
-  if (!admits_ || admits_(wanted)) return true;
-  refusal_ = "the framework cannot do it (rehearse explain framework:NAME)";
-  return false;
+  if (auto why = refused(workload_, wanted)) return why;
+  if (!admits_ || admits_(wanted)) return {};
+  return "the framework cannot do it (rehearse explain framework:NAME)";
 }
 
-/// Settings that are refused whatever the rest are dropped with all that would follow: strategies look at the mesh and
-/// its layouts first, then at what is sharded beside which schedule.
-void Space::add_mesh(std::uint32_t index) {
+const Space::Lists& Space::lists(std::uint32_t mesh) const {
+  std::optional<Lists>& known = lists_[mesh];
+  if (!known) {
+    const Mesh& m = meshes_[mesh];
+    known = Lists{pipelines(m), shardings(m), contexts(m), sequence_parallel(m)};
+  }
+  return *known;
+}
+
+double Space::combinations_of(std::uint32_t index) const {
   const Mesh& mesh = meshes_[index];
-  lists_.push_back({pipelines(mesh), shardings(mesh)});
-  const Lists& lists = lists_.back();
-  const std::vector<std::uint8_t> recompute = recomputes(), offload = offloads(), context = contexts(mesh);
-  Plan plan;
-  plan.mesh = index;
+  const Lists& l = lists(index);
   double orders = 1;
   int large = 0;
   for (const int size : {mesh.dp, mesh.tp, mesh.pp, mesh.cp, mesh.tile_h, mesh.tile_w}) large += size > 1;
   for (int i = 2; i <= large && !fixed("placement"); ++i) orders *= i;
-  combinations_ +=
-      static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() * offload.size() *
-                          context.size() * sequence_parallel(mesh).size() * declared_.size()) *
-      orders;
-  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared) {
-    for (const bool sequence : sequence_parallel(mesh)) {
-      plan.sequence_parallel = sequence;
-      for (const std::uint8_t exchange : context) {
-        plan.context = exchange;
-        add_plans(plan, lists, recompute, offload);
-      }
-    }
-  }
+  return static_cast<double>(l.pipelines.size() * l.shardings.size() * recomputes_.size() * offloads_.size() *
+                             l.contexts.size() * l.sequence_parallel.size() * declared_.size()) *
+         orders;
 }
 
-void Space::add_plans(Plan plan, const Lists& lists, const std::vector<std::uint8_t>& recompute,
-                      const std::vector<std::uint8_t>& offload) {
-  for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding) {
-    for (const std::uint8_t moved : offload) {
-      plan.offload = moved;
-      int checked = -1;
-      bool may = false;
-      for (plan.pipeline = 0; plan.pipeline < lists.pipelines.size(); ++plan.pipeline) {
-        plan.recompute = recompute.front();
-        const Pipeline& pipeline = lists.pipelines[plan.pipeline];
-        const int kind = (pipeline.schedule << 1) | (pipeline.chunks > 1);
-        if (kind != checked) may = legal(plan);
-        checked = kind;
-        if (!may) continue;
-        for (const std::uint8_t again : recompute) {
+void Space::enumerate(int jobs, const std::function<bool()>& stop) {
+  families_.assign(meshes_.size(), {});
+  std::vector<char> done(meshes_.size(), 0);
+  std::vector<std::string> refusals(meshes_.size());
+  parallel_for(jobs, meshes_.size(), stop, [&](std::size_t m) {
+    find_families(static_cast<std::uint32_t>(m), refusals[m]);
+    done[m] = 1;
+  });
+  enumerated_ = static_cast<std::size_t>(std::count(done.begin(), done.end(), 1));
+  combinations_ = 0;
+  for (std::uint32_t m = 0; m < meshes_.size(); ++m)
+    if (done[m] != 0) combinations_ += combinations_of(m);
+  if (!all() || legal() > 0) return;
+  const auto last = std::find_if(refusals.rbegin(), refusals.rend(), [](const auto& r) { return !r.empty(); });
+  throw no_plan(
+      last == refusals.rend() ? "no plan has these settings" : "no plan is legal; the last one refused: " + *last,
+      workload_, own_, devices_, fixed_);
+}
+
+void Space::find_families(std::uint32_t mesh, std::string& refusal) {
+  const Lists& l = lists(mesh);
+  Plan plan;
+  plan.mesh = mesh;
+  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared)
+    for (const bool sequence : l.sequence_parallel) {
+      plan.sequence_parallel = sequence;
+      for (const std::uint8_t exchange : l.contexts) {
+        plan.context = exchange;
+        for (plan.sharding = 0; plan.sharding < l.shardings.size(); ++plan.sharding)
+          for (const std::uint8_t moved : offloads_) {
+            plan.offload = moved;
+            if (const std::uint64_t kinds = legal_kinds(plan, refusal); kinds != 0)
+              families_[mesh].push_back({plan, kinds});
+          }
+      }
+    }
+}
+
+std::uint64_t Space::legal_kinds(Plan plan, std::string& refusal) const {
+  std::uint64_t out = 0;
+  int checked = -1;
+  plan.recompute = recomputes_.front();
+  const std::vector<Pipeline>& pipelines = lists(plan.mesh).pipelines;
+  for (std::size_t p = 0; p < pipelines.size(); ++p) {
+    const int kind = pipeline_kind(pipelines[p]);
+    if (kind == checked) continue;
+    checked = kind;
+    plan.pipeline = static_cast<std::uint16_t>(p);
+    if (auto why = this->refusal(plan))
+      refusal = std::move(*why);
+    else
+      out |= std::uint64_t{1} << kind;
+  }
+  return out;
+}
+
+std::uint64_t Space::legal() const {
+  std::uint64_t out = 0;
+  for (std::uint32_t m = 0; m < families_.size(); ++m) {
+    std::array<std::uint64_t, 64> of_kind{};
+    if (families_[m].empty()) continue;
+    for (const Pipeline& p : lists(m).pipelines) ++nth(of_kind, pipeline_kind(p));
+    for (const Family& f : families_[m])
+      for (std::size_t k = 0; k < of_kind.size(); ++k) out += (f.kinds >> k & 1) * of_kind[k];
+  }
+  return out * recomputes_.size();
+}
+
+std::vector<Space::Plan> Space::plans() const {
+  std::vector<Plan> out;
+  out.reserve(legal());
+  for (std::uint32_t m = 0; m < families_.size(); ++m)
+    for (const Family& f : families_[m]) {
+      Plan plan = f.first;
+      const std::vector<Pipeline>& pipelines = lists(m).pipelines;
+      for (std::size_t p = 0; p < pipelines.size(); ++p) {
+        if ((f.kinds >> pipeline_kind(pipelines[p]) & 1) == 0) continue;
+        plan.pipeline = static_cast<std::uint16_t>(p);
+        for (const std::uint8_t again : recomputes_) {
           plan.recompute = again;
-          plans_.push_back(plan);
+          out.push_back(plan);
         }
       }
     }
-  }
+  return out;
 }
 
 StrategySettings Space::settings(const Plan& plan) const {
   const Mesh& mesh = meshes_[plan.mesh];
-  const Lists& lists = lists_[plan.mesh];
-  const Pipeline& pipeline = lists.pipelines[plan.pipeline];
-  const Sharding& sharding = lists.shardings[plan.sharding];
+  const Lists& from = lists(plan.mesh);
+  const Pipeline& pipeline = from.pipelines[plan.pipeline];
+  const Sharding& sharding = from.shardings[plan.sharding];
   StrategySettings s = own_;
   s.dp = mesh.dp, s.tp = mesh.tp, s.pp = mesh.pp, s.cp = mesh.cp, s.ep = mesh.ep, s.etp = mesh.etp,
   s.tile_h = mesh.tile_h, s.tile_w = mesh.tile_w;
@@ -290,43 +347,37 @@ StrategySettings Space::settings(const Plan& plan) const {
   return s;
 }
 
-std::optional<std::uint32_t> Space::find(const StrategySettings& s) const {
+std::optional<Space::Plan> Space::find(const StrategySettings& s) const {
   const Mesh wanted{s.dp, s.tp, s.pp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w};
-  const auto same = [&](const Plan& plan) {
-    if (meshes_[plan.mesh] != wanted) return false;
-    const Pipeline& pipeline = lists_[plan.mesh].pipelines[plan.pipeline];
-    const Sharding& sharding = lists_[plan.mesh].shardings[plan.sharding];
-    const bool passes =
-        s.pp == 1 || (schedule_names_[pipeline.schedule] == s.schedule && pipeline.chunks == s.virtual_stages);
-    const bool shards = sharding.zero == s.zero_stage && sharding.fsdp == s.fsdp.enabled &&
-                        (!s.fsdp.enabled || sharding.dp_shard == s.dp_shard);
-    return passes && pipeline.microbatch == s.microbatch && shards &&
-           (s.zero_stage == 0 || sharding.gather_late == s.overlap.param_gather) &&
-           plan.offload == static_cast<std::uint8_t>(s.offload) &&
-           plan.recompute == static_cast<std::uint8_t>(s.recompute) &&
-           (s.cp == 1 || plan.context == static_cast<std::uint8_t>(s.context)) &&
-           (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel) && declared_[plan.declared] == s.declared;
+  const auto mesh = std::find(meshes_.begin(), meshes_.end(), wanted);
+  if (mesh == meshes_.end()) return {};
+  Plan out;
+  out.mesh = static_cast<std::uint32_t>(mesh - meshes_.begin());
+  const Lists& from = lists(out.mesh);
+  const auto pipeline = std::find_if(from.pipelines.begin(), from.pipelines.end(), [&](const Pipeline& p) {
+    return p.microbatch == s.microbatch &&
+           (s.pp == 1 || (schedule_names_[p.schedule] == s.schedule && p.chunks == s.virtual_stages));
+  });
+  const auto sharding = std::find_if(from.shardings.begin(), from.shardings.end(), [&](const Sharding& h) {
+    return h.zero == s.zero_stage && h.fsdp == s.fsdp.enabled && (!s.fsdp.enabled || h.dp_shard == s.dp_shard) &&
+           (s.zero_stage == 0 || h.gather_late == s.overlap.param_gather);
+  });
+  const auto declared = std::find(declared_.begin(), declared_.end(), s.declared);
+  if (pipeline == from.pipelines.end() || sharding == from.shardings.end() || declared == declared_.end()) return {};
+  out.pipeline = static_cast<std::uint16_t>(pipeline - from.pipelines.begin());
+  out.sharding = static_cast<std::uint8_t>(sharding - from.shardings.begin());
+  out.declared = static_cast<std::uint8_t>(declared - declared_.begin());
+  out.recompute = static_cast<std::uint8_t>(s.recompute);
+  out.offload = static_cast<std::uint8_t>(s.offload);
+  out.context = s.cp > 1 ? static_cast<std::uint8_t>(s.context) : from.contexts.front();
+  out.sequence_parallel = s.tp > 1 ? s.sequence_parallel : bool{from.sequence_parallel.front()};
+  const auto has = [](const auto& list, auto value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
   };
-  const auto at = std::find_if(plans_.begin(), plans_.end(), same);
-  return at == plans_.end() ? std::nullopt : std::optional(static_cast<std::uint32_t>(at - plans_.begin()));
-}
-
-int Space::distance(const Plan& a, const Plan& b) const {
-  const Mesh& m = meshes_[a.mesh];
-  const Mesh& n = meshes_[b.mesh];
-  const Pipeline& p = lists_[a.mesh].pipelines[a.pipeline];
-  const Pipeline& q = lists_[b.mesh].pipelines[b.pipeline];
-  const Sharding& s = lists_[a.mesh].shardings[a.sharding];
-  const Sharding& t = lists_[b.mesh].shardings[b.sharding];
-  const bool staged = m.pp > 1 && n.pp > 1;
-  // A part of the replicas that is all of them stays so on other axes.
-  const bool shards_differ = s.zero != t.zero || s.gather_late != t.gather_late || s.fsdp != t.fsdp ||
-                             (s.dp_shard != t.dp_shard && (s.dp_shard == m.dp) != (t.dp_shard == n.dp));
-  return (m == n ? 0 : 1) + (staged && (p.schedule != q.schedule || p.chunks != q.chunks) ? 1 : 0) +
-         (p.microbatch == q.microbatch ? 0 : 1) + (shards_differ ? 1 : 0) + (a.offload == b.offload ? 0 : 1) +
-         (a.recompute == b.recompute ? 0 : 1) + (m.cp > 1 && n.cp > 1 && a.context != b.context ? 1 : 0) +
-         (m.tp > 1 && n.tp > 1 && a.sequence_parallel != b.sequence_parallel ? 1 : 0) +
-         (a.declared == b.declared ? 0 : 1);
+  if (!has(recomputes_, out.recompute) || !has(offloads_, out.offload) || !has(from.contexts, out.context) ||
+      !has(from.sequence_parallel, out.sequence_parallel) || !legal(out))
+    return {};
+  return out;
 }
 
 std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const {

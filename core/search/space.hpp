@@ -37,32 +37,7 @@ class Space {
     bool sequence_parallel = false;
     bool operator==(const Plan&) const = default;
   };
-
-  /// Lists all legal plans on `devices` devices. `own` gives what is not searched; of its searched keys those in
-  /// `fixed` ("tp", "zero_stage") are kept too. Throws Error (usage) where none is left, with the last refusal.
-  /// `workload` must outlive it. Plans that `admits` refuses are not legal; empty admits all.
-  Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed,
-        std::function<bool(const StrategySettings&)> admits = {});
-
-  /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x
-  /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x declared keys x orders of
-  /// axes.
-  [[nodiscard]] double combinations() const { return combinations_; }
-  /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, narrow ones first, each once, each
-  /// in one placement.
-  [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
-  [[nodiscard]] StrategySettings settings(const Plan& plan) const;
-  /// GPUs over which the plan divides each layer.
-  [[nodiscard]] int width(const Plan& plan) const { return width(meshes_[plan.mesh]); }
-  /// Index of the plan that has these settings, whatever its order of axes.
-  [[nodiscard]] std::optional<std::uint32_t> find(const StrategySettings& settings) const;
-  /// Choices in which two plans differ: axes, schedule with its chunks, microbatch, sharding, offload, recomputation,
-  /// context exchange, sequence parallelism.
-  [[nodiscard]] int distance(const Plan& a, const Plan& b) const;
-  /// Orders of the axes larger than one, the scenario's first; that one alone where `placement` is fixed.
-  [[nodiscard]] std::vector<std::vector<std::string>> placements(const Plan& plan) const;
-
- private:
+  /// Sizes of the axes, which multiply to the devices.
   struct Mesh {
     int dp, tp, pp, cp, ep, etp, tile_h, tile_w;
     bool operator==(const Mesh&) const = default;
@@ -78,53 +53,126 @@ class Space {
     bool gather_late, fsdp;
     std::int32_t dp_shard;
   };
+  /// What plans of one mesh choose from.
   struct Lists {
-    std::vector<Pipeline> pipelines;
+    std::vector<Pipeline> pipelines;  ///< By schedule, then by chunks.
     std::vector<Sharding> shardings;
+    std::vector<std::uint8_t> contexts;
+    std::vector<bool> sequence_parallel;
   };
 
+  /// Lists the meshes of `devices` devices. `own` gives what is not searched; of its searched keys those in
+  /// `fixed` ("tp", "zero_stage") are kept too. Throws Error (usage) where there is no mesh. `workload` must outlive
+  /// it. Plans that `admits` refuses are not legal; empty admits all.
+  Space(const Workload& workload, StrategySettings own, int devices, std::set<std::string> fixed,
+        std::function<bool(const StrategySettings&)> admits = {});
+
+  /// Finds all legal plans, on `jobs` threads: those that no strategy, schedule or division refuses. Begins nothing
+  /// more after `stop` turned true (asked often, may be empty): then meshes are missing, and all() says so. Throws
+  /// Error (usage) with the last refusal where no plan is legal.
+  void enumerate(int jobs = 1, const std::function<bool()>& stop = {});
+  [[nodiscard]] bool all() const { return enumerated_ == meshes_.size(); }
+  /// Legal plans found, each in one placement.
+  [[nodiscard]] std::uint64_t legal() const;
+  /// The legal plans found, in a fixed order, narrow ones first, each once, each in one placement. Twelve bytes each.
+  [[nodiscard]] std::vector<Plan> plans() const;
+  /// Legal plans that differ in recomputation, chunks and microbatch alone.
+  struct Family {
+    Plan first;           ///< Its pipeline and recomputation mean nothing.
+    std::uint64_t kinds;  ///< Legal ones: bit pipeline_kind().
+  };
+  [[nodiscard]] const std::vector<std::vector<Family>>& families() const { return families_; }  ///< By mesh.
+  /// A schedule with one chunk a stage, or with several.
+  [[nodiscard]] static int pipeline_kind(const Pipeline& p) { return 2 * p.schedule + (p.chunks > 1 ? 1 : 0); }
+
+  /// Plans with every placement of their axes before anything was refused, of the meshes enumerated: factorisations x
+  /// microbatches x schedules x chunks x sharding x sequence parallelism x recomputation x offload x context exchange x
+  /// declared keys x orders of axes.
+  [[nodiscard]] double combinations() const { return combinations_; }
+  /// Whether nothing refuses the plan.
+  [[nodiscard]] bool legal(const Plan& plan) const { return !refusal(plan); }
+  [[nodiscard]] StrategySettings settings(const Plan& plan) const;
+  /// GPUs over which the plan divides each layer.
+  [[nodiscard]] int width(const Plan& plan) const { return width(meshes_[plan.mesh]); }
+  /// The plan that has these settings, whatever its order of axes, where it is legal.
+  [[nodiscard]] std::optional<Plan> find(const StrategySettings& settings) const;
+  /// Orders of the axes larger than one, the scenario's first; that one alone where `placement` is fixed.
+  [[nodiscard]] std::vector<std::vector<std::string>> placements(const Plan& plan) const;
+
+  [[nodiscard]] const std::vector<Mesh>& meshes() const { return meshes_; }
+  /// Made when first asked for: not from several threads before enumerate() was called.
+  [[nodiscard]] const Lists& lists(std::uint32_t mesh) const;
+  [[nodiscard]] const std::vector<std::uint8_t>& recomputes() const { return recomputes_; }
+  [[nodiscard]] const std::vector<std::uint8_t>& offloads() const { return offloads_; }
+  [[nodiscard]] std::uint8_t declared() const { return static_cast<std::uint8_t>(declared_.size()); }
+
+ private:
   [[nodiscard]] bool fixed(const char* key) const { return fixed_.contains(key); }
   [[nodiscard]] bool admits(const char* key, std::int64_t value, std::int64_t wanted) const {
     return !fixed(key) || value == wanted;
   }
   [[nodiscard]] static int width(const Mesh& m) { return m.tp * m.cp * m.tile_h * m.tile_w; }
-  [[nodiscard]] std::vector<Mesh> meshes(int devices) const;
+  [[nodiscard]] std::vector<Mesh> make_meshes(int devices) const;
   [[nodiscard]] std::vector<Pipeline> pipelines(const Mesh& mesh) const;
   [[nodiscard]] std::vector<std::int16_t> chunk_counts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<Sharding> shardings(const Mesh& mesh) const;
-  [[nodiscard]] std::vector<std::uint8_t> recomputes() const;
-  [[nodiscard]] std::vector<std::uint8_t> offloads() const;
+  [[nodiscard]] std::vector<std::uint8_t> make_recomputes() const;
+  [[nodiscard]] std::vector<std::uint8_t> make_offloads() const;
   [[nodiscard]] std::vector<std::uint8_t> contexts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<bool> sequence_parallel(const Mesh& mesh) const;
-  void add_mesh(std::uint32_t index);
-  /// Those that differ from `plan` in what is sharded, offloaded, recomputed and in the pipeline.
-  void add_plans(Plan plan, const Lists& lists, const std::vector<std::uint8_t>& recompute,
-                 const std::vector<std::uint8_t>& offload);
-  [[nodiscard]] bool legal(const Plan& plan);
+  [[nodiscard]] double combinations_of(std::uint32_t mesh) const;
+  [[nodiscard]] std::optional<std::string> refusal(const Plan& plan) const;
+  void find_families(std::uint32_t mesh, std::string& refusal);
+  /// Those that differ from `plan` in the pipeline.
+  [[nodiscard]] std::uint64_t legal_kinds(Plan plan, std::string& refusal) const;
 
   const Workload& workload_;
   StrategySettings own_;
+  int devices_;
   std::set<std::string> fixed_;
   std::function<bool(const StrategySettings&)> admits_;
   std::vector<std::string> schedule_names_;
   std::vector<DeclaredSettings> declared_;  ///< Combinations of the searched keys that other files declare.
+  std::vector<std::uint8_t> recomputes_, offloads_;
   std::vector<Mesh> meshes_;
-  std::vector<Lists> lists_;  ///< By mesh.
-  std::vector<Plan> plans_;
+  mutable std::vector<std::optional<Lists>> lists_;  ///< By mesh.
+  std::vector<std::vector<Family>> families_;        ///< By mesh.
+  std::size_t enumerated_ = 0;                       ///< Meshes.
   double combinations_ = 0;
-  std::string refusal_;  ///< The last one, for a space that is empty.
 };
 
 /// Most combinations of values of declared keys that one search tries.
 inline constexpr std::size_t kMostDeclared = 32;
 
-/// A number that no two plans of a space share: 28 bits for its mesh, which no space fills.
+/// A number that no two plans of a space share, and that grows in the order in which it lists them. 20 bits are for the
+/// mesh, which no space fills: 56 in all.
 [[nodiscard]] constexpr std::uint64_t plan_number(const Space::Plan& p) {
-  const std::uint64_t kept = (((std::uint64_t{p.declared} << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1 |
-                             std::uint64_t{p.sequence_parallel};
-  return ((std::uint64_t{p.mesh} << 16 | p.pipeline) << 8 | p.sharding) << 12 | kept;
+  std::uint64_t out = p.mesh;
+  out = out << 5 | p.declared;
+  out = out << 1 | std::uint64_t{p.sequence_parallel};
+  out = out << 2 | p.context;
+  out = out << 8 | p.sharding;
+  out = out << 2 | p.offload;
+  out = out << 16 | p.pipeline;
+  return out << 2 | p.recompute;
 }
-
+[[nodiscard]] constexpr Space::Plan plan_of_number(std::uint64_t n) {
+  const auto take = [&n](int bits) {
+    const std::uint64_t out = n & ((std::uint64_t{1} << bits) - 1);
+    n >>= bits;
+    return out;
+  };
+  Space::Plan p;
+  p.recompute = static_cast<std::uint8_t>(take(2));
+  p.pipeline = static_cast<std::uint16_t>(take(16));
+  p.offload = static_cast<std::uint8_t>(take(2));
+  p.sharding = static_cast<std::uint8_t>(take(8));
+  p.context = static_cast<std::uint8_t>(take(2));
+  p.sequence_parallel = take(1) != 0;
+  p.declared = static_cast<std::uint8_t>(take(5));
+  p.mesh = static_cast<std::uint32_t>(n);
+  return p;
+}
 /// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule
 /// with one stage).
 [[nodiscard]] SettingTexts setting_texts(const StrategySettings& settings);

@@ -75,8 +75,10 @@ struct Span {
 struct RankMetrics {
   int rank = 0;
   int role = 0;
-  Breakdown breakdown;               ///< Adds up to the step time.
-  std::vector<Seconds> stream_busy;  ///< Per stream: time with an op active on it (waiting for partners not counted).
+  int stands_for = 1;   ///< Ranks that do the same at the same times, itself among them.
+  Breakdown breakdown;  ///< Adds up to the step time.
+  /// Per stream: time with an op active on it (waiting for partners not counted), per step where several were played.
+  std::vector<Seconds> stream_busy;
 };
 
 /// Consumer of a run. Calls come in no particular order of time.
@@ -85,6 +87,8 @@ class TraceSink {
   virtual ~TraceSink() = default;
   /// Whether spans of this rank are wanted; metrics always are.
   [[nodiscard]] virtual bool wants(int rank) const = 0;
+  /// About so many spans will come: told before the first.
+  virtual void expect(std::size_t /*spans*/) {}
   virtual void span(const Span& span) = 0;
 };
 
@@ -93,6 +97,7 @@ class Trace final : public TraceSink {
  public:
   explicit Trace(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
   [[nodiscard]] bool wants(int rank) const override;
+  void expect(std::size_t more) override { spans.reserve(spans.size() + more); }
   void span(const Span& span) override { spans.push_back(span); }
 
   std::vector<std::string> streams;  ///< Names by index.

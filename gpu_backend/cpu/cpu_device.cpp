@@ -44,8 +44,6 @@ struct Item final : Event {
 };
 using ItemPtr = std::shared_ptr<Item>;
 
-constexpr double kCpuDeviceAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
-
 /// Communication that has ended, told from other threads.
 class Mailbox {
  public:
@@ -59,16 +57,20 @@ class Mailbox {
     std::exception_ptr failed;
     double at;
   };
-  /// Waits for one where `block`: awake at first, because a processor that went to sleep takes long to come back, for
-  /// the transport's threads too.
-  std::vector<Letter> take(bool block) {
+  /// Those that are there.
+  std::vector<Letter> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(items_, {});
+  }
+  /// Waits for one, awake at first.
+  std::vector<Letter> wait(Seconds awake) {
     std::unique_lock lock(mutex_);
-    for (const double begin = host_seconds(); block && items_.empty() && host_seconds() - begin < kCpuDeviceAwake;) {
+    for (const double end = host_seconds() + awake.value(); items_.empty() && host_seconds() < end;) {
       lock.unlock();
       std::this_thread::yield();
       lock.lock();
     }
-    if (block) filled_.wait(lock, [this] { return !items_.empty(); });
+    filled_.wait(lock, [this] { return !items_.empty(); });
     return std::exchange(items_, {});
   }
 
@@ -80,7 +82,7 @@ class Mailbox {
 
 class CpuDevice final : public ComputeDevice {
  public:
-  explicit CpuDevice(Numerics numerics) : numerics_(numerics), zero_(host_seconds()) {}
+  CpuDevice(Numerics numerics, Seconds awake) : numerics_(numerics), awake_(awake), zero_(host_seconds()) {}
 
   std::string name() const override { return "cpu"; }
   Numerics numerics() const override { return numerics_; }
@@ -116,7 +118,7 @@ class CpuDevice final : public ComputeDevice {
     const Item& wanted = static_cast<const Item&>(*event);
     while (!wanted.done) {
       if (failed_) std::rethrow_exception(failed_);
-      for (const auto& letter : mail_->take(false)) finish(letter.item, letter.failed, letter.at);
+      for (const auto& letter : mail_->take()) finish(letter.item, letter.failed, letter.at);
       if (wanted.done) break;
       if (!communication_.empty()) {
         begin_communication(pop(communication_));
@@ -125,7 +127,7 @@ class CpuDevice final : public ComputeDevice {
       } else {
         if (failed_) std::rethrow_exception(failed_);
         if (in_flight_ == 0) throw std::logic_error("a stream waits for work that was never submitted");
-        for (const auto& letter : mail_->take(true)) finish(letter.item, letter.failed, letter.at);
+        for (const auto& letter : mail_->wait(awake_)) finish(letter.item, letter.failed, letter.at);
       }
     }
   }
@@ -182,6 +184,7 @@ class CpuDevice final : public ComputeDevice {
   }
 
   Numerics numerics_;
+  Seconds awake_;
   double zero_;
   std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>();
   std::map<int, ItemPtr> last_;
@@ -198,6 +201,8 @@ Registry<Operator>& cpu_operators() {
   return registry;
 }
 
-std::unique_ptr<ComputeDevice> make_cpu_device(Numerics numerics) { return std::make_unique<CpuDevice>(numerics); }
+std::unique_ptr<ComputeDevice> make_cpu_device(Numerics numerics, Seconds awake) {
+  return std::make_unique<CpuDevice>(numerics, awake);
+}
 
 }  // namespace rehearse

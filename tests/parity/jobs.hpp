@@ -319,108 +319,113 @@ inline Network small_segmenter() {
                              {"op": "softmax_loss", "name": "loss"}]}])");
 }
 
-/// A small network, a vocabulary that four ranks must pad, dropout on for GPT, gradients clipped.
-inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
-  const auto network = [which] {
-    switch (which) {
-      case Net::gpt:
-        return changed("tiny_gpt2", {{"n_layer", 4},
-                                     {"n_embd", 16},
-                                     {"n_head", 4},
-                                     {"n_inner", 32},
-                                     {"n_positions", 16},
-                                     {"vocab_size", kVocabulary},
-                                     {"embd_pdrop", 0.1},
-                                     {"attn_pdrop", 0.1},
-                                     {"resid_pdrop", 0.1}});
-      case Net::llama:
-        return changed("tiny_llama", {{"num_hidden_layers", 4},
-                                      {"hidden_size", 16},
-                                      {"num_attention_heads", 8},
-                                      {"num_key_value_heads", 4},
-                                      {"intermediate_size", 24},
+/// As its configuration says, every time it is called: it reads files.
+inline Network read_network(Net which) {
+  switch (which) {
+    case Net::gpt:
+      return changed("tiny_gpt2", {{"n_layer", 4},
+                                   {"n_embd", 16},
+                                   {"n_head", 4},
+                                   {"n_inner", 32},
+                                   {"n_positions", 16},
+                                   {"vocab_size", kVocabulary},
+                                   {"embd_pdrop", 0.1},
+                                   {"attn_pdrop", 0.1},
+                                   {"resid_pdrop", 0.1}});
+    case Net::llama:
+      return changed("tiny_llama", {{"num_hidden_layers", 4},
+                                    {"hidden_size", 16},
+                                    {"num_attention_heads", 8},
+                                    {"num_key_value_heads", 4},
+                                    {"intermediate_size", 24},
+                                    {"vocab_size", kVocabulary},
+                                    {"max_position_embeddings", 16}});
+    case Net::neox:
+      return changed("gpt_neox_20b", {{"num_hidden_layers", 4},
+                                      {"hidden_size", 32},
+                                      {"num_attention_heads", 4},
+                                      {"intermediate_size", 32},
                                       {"vocab_size", kVocabulary},
                                       {"max_position_embeddings", 16}});
-      case Net::neox:
-        return changed("gpt_neox_20b", {{"num_hidden_layers", 4},
-                                        {"hidden_size", 32},
-                                        {"num_attention_heads", 4},
-                                        {"intermediate_size", 32},
-                                        {"vocab_size", kVocabulary},
-                                        {"max_position_embeddings", 16}});
-      case Net::mixtral:
-        return changed("tiny_mixtral", {{"hidden_size", 16},
-                                        {"num_attention_heads", 4},
-                                        {"num_key_value_heads", 2},
-                                        {"intermediate_size", 12},
-                                        {"num_local_experts", 4},
-                                        {"vocab_size", kVocabulary},
-                                        {"max_position_embeddings", 16}});
-      case Net::deepseek:
-        return changed("tiny_deepseek", {{"hidden_size", 16},
+    case Net::mixtral:
+      return changed("tiny_mixtral", {{"hidden_size", 16},
+                                      {"num_attention_heads", 4},
+                                      {"num_key_value_heads", 2},
+                                      {"intermediate_size", 12},
+                                      {"num_local_experts", 4},
+                                      {"vocab_size", kVocabulary},
+                                      {"max_position_embeddings", 16}});
+    case Net::deepseek:
+      return changed("tiny_deepseek", {{"hidden_size", 16},
+                                       {"intermediate_size", 24},
+                                       {"moe_intermediate_size", 12},
+                                       {"q_lora_rank", 8},
+                                       {"kv_lora_rank", 8},
+                                       {"qk_nope_head_dim", 4},
+                                       {"qk_rope_head_dim", 4},
+                                       {"v_head_dim", 6},
+                                       {"n_routed_experts", 8},
+                                       {"num_experts_per_tok", 2},
+                                       {"num_nextn_predict_layers", 0},
+                                       {"vocab_size", kVocabulary},
+                                       {"max_position_embeddings", 16}});
+    // A window shorter than a sequence, and a bound that some gates and ups meet.
+    case Net::gpt_oss:
+      return changed("tiny_gpt_oss", {{"hidden_size", 16},
+                                      {"num_attention_heads", 4},
+                                      {"num_key_value_heads", 2},
+                                      {"head_dim", 4},
+                                      {"intermediate_size", 12},
+                                      {"num_local_experts", 4},
+                                      {"sliding_window", 3},
+                                      {"swiglu_limit", 0.004},
+                                      {"vocab_size", kVocabulary},
+                                      {"max_position_embeddings", 16}});
+    // Chunks shorter than a sequence, and one that it does not fill.
+    case Net::hybrid:
+      return changed("tiny_nemotron_h", {{"hybrid_override_pattern", "ME*-"},
+                                         {"num_hidden_layers", 4},
+                                         {"hidden_size", 16},
+                                         {"mamba_num_heads", 4},
+                                         {"mamba_head_dim", 4},
+                                         {"n_groups", 2},
+                                         {"ssm_state_size", 4},
+                                         {"chunk_size", 3},
+                                         {"num_attention_heads", 4},
+                                         {"num_key_value_heads", 2},
+                                         {"head_dim", 4},
                                          {"intermediate_size", 24},
-                                         {"moe_intermediate_size", 12},
-                                         {"q_lora_rank", 8},
-                                         {"kv_lora_rank", 8},
-                                         {"qk_nope_head_dim", 4},
-                                         {"qk_rope_head_dim", 4},
-                                         {"v_head_dim", 6},
-                                         {"n_routed_experts", 8},
+                                         {"n_routed_experts", 4},
                                          {"num_experts_per_tok", 2},
-                                         {"num_nextn_predict_layers", 0},
+                                         {"moe_intermediate_size", 12},
+                                         {"moe_shared_expert_intermediate_size", 16},
+                                         {"moe_latent_size", 8},
                                          {"vocab_size", kVocabulary},
                                          {"max_position_embeddings", 16}});
-      // A window shorter than a sequence, and a bound that some gates and ups meet.
-      case Net::gpt_oss:
-        return changed("tiny_gpt_oss", {{"hidden_size", 16},
-                                        {"num_attention_heads", 4},
-                                        {"num_key_value_heads", 2},
-                                        {"head_dim", 4},
-                                        {"intermediate_size", 12},
-                                        {"num_local_experts", 4},
-                                        {"sliding_window", 3},
-                                        {"swiglu_limit", 0.004},
-                                        {"vocab_size", kVocabulary},
-                                        {"max_position_embeddings", 16}});
-      // Chunks shorter than a sequence, and one that it does not fill.
-      case Net::hybrid:
-        return changed("tiny_nemotron_h", {{"hybrid_override_pattern", "ME*-"},
-                                           {"num_hidden_layers", 4},
-                                           {"hidden_size", 16},
-                                           {"mamba_num_heads", 4},
-                                           {"mamba_head_dim", 4},
-                                           {"n_groups", 2},
-                                           {"ssm_state_size", 4},
-                                           {"chunk_size", 3},
-                                           {"num_attention_heads", 4},
-                                           {"num_key_value_heads", 2},
-                                           {"head_dim", 4},
-                                           {"intermediate_size", 24},
-                                           {"n_routed_experts", 4},
-                                           {"num_experts_per_tok", 2},
-                                           {"moe_intermediate_size", 12},
-                                           {"moe_shared_expert_intermediate_size", 16},
-                                           {"moe_latent_size", 8},
-                                           {"vocab_size", kVocabulary},
-                                           {"max_position_embeddings", 16}});
-      case Net::adapted:
-      case Net::exchanged:
-        return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4},
-                                                    {"hidden_size", 16},
-                                                    {"num_attention_heads", 8},
-                                                    {"num_key_value_heads", 4},
-                                                    {"intermediate_size", 24},
-                                                    {"vocab_size", kVocabulary},
-                                                    {"max_position_embeddings", 16}}),
-                             {2, 3, {"qkv", "proj", "fc1", "fc2"}, 0.1, which == Net::exchanged});
-      case Net::mlp: return small_mlp();
-      case Net::cnn: return small_cnn();
-      case Net::segmenter: return small_segmenter();
-      case Net::gan: return tiny_gan();
-    }
-    throw std::logic_error("network");
-  };
-  Job job(network(), takes_images(which) ? 0 : 8);
+    case Net::adapted:
+    case Net::exchanged:
+      return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4},
+                                                  {"hidden_size", 16},
+                                                  {"num_attention_heads", 8},
+                                                  {"num_key_value_heads", 4},
+                                                  {"intermediate_size", 24},
+                                                  {"vocab_size", kVocabulary},
+                                                  {"max_position_embeddings", 16}}),
+                           {2, 3, {"qkv", "proj", "fc1", "fc2"}, 0.1, which == Net::exchanged});
+    case Net::mlp: return small_mlp();
+    case Net::cnn: return small_cnn();
+    case Net::segmenter: return small_segmenter();
+    case Net::gan: return tiny_gan();
+  }
+  throw std::logic_error("network");
+}
+
+/// A small network, a vocabulary that four ranks must pad, dropout on for GPT, gradients clipped.
+inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
+  static std::map<Net, Network> read;
+  const auto [network, fresh] = read.try_emplace(which);
+  if (fresh) network->second = read_network(which);
+  Job job(network->second, takes_images(which) ? 0 : 8);
   TrainingSettings& t = job.workload.training;
   t.precision = Precision::fp32;
   t.optimizer = optimizer;
@@ -441,15 +446,17 @@ inline Program spread(Job job, const std::vector<Variation>& chosen) {
   return job.lower();
 }
 
-/// Whether variations can be put together for a network: no strategy refuses.
-inline bool legal(Net net, const std::vector<Variation>& chosen) {
+/// The network's job with variations applied, or nothing where a strategy refuses.
+inline std::optional<Program> spread_if_legal(Net net, const std::vector<Variation>& chosen) {
   try {
-    (void)spread(small_job(net), chosen);
-    return true;
+    return spread(small_job(net), chosen);
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
+
+/// Whether variations can be put together for a network: no strategy refuses.
+inline bool legal(Net net, const std::vector<Variation>& chosen) { return spread_if_legal(net, chosen).has_value(); }
 
 /// The first network that a variation can be used for.
 inline Net net_of(const Variation& v) {

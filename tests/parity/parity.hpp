@@ -15,6 +15,7 @@
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/host_memory.hpp"
 #include "gpu_backend/execute/bounds.hpp"
 #include "gpu_backend/execute/executor.hpp"
 #include "gpu_backend/train/initial.hpp"
@@ -86,6 +87,7 @@ struct Elsewhere {
 inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {},
                    const Elsewhere& elsewhere = {}) {
   set_blas_threads(1);
+  keep_freed_memory();
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
   out.norms.assign(static_cast<std::size_t>(steps),
@@ -97,7 +99,8 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary)
                                                 : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
-    const auto device = elsewhere.device ? elsewhere.device(numerics) : make_cpu_device(numerics);
+    // Ranks are more than processors, and other tests run beside them.
+    const auto device = elsewhere.device ? elsewhere.device(numerics) : make_cpu_device(numerics, Seconds{0});
     const std::unique_ptr<Transport> wrapped = wrap                  ? wrap(plain)
                                                : elsewhere.transport ? elsewhere.transport(plain, *device)
                                                                      : nullptr;

@@ -48,8 +48,9 @@ void leave_out(Program& p, const std::string& body, const Task& task) {
     }
 }
 
+/// In any step of `b`, which may have fewer of them.
 bool differs(const Outcome& a, const Outcome& b) {
-  for (std::size_t s = 0; s < a.losses.size(); ++s) {
+  for (std::size_t s = 0; s < b.losses.size(); ++s) {
     if (!(std::abs(a.losses[s] - b.losses[s]) <= 1e-9 * std::abs(a.losses[s]))) return true;
     for (std::size_t r = 0; r < a.norms[s].size(); ++r)
       if (!(std::abs(a.norms[s][r] - b.norms[s].at(r)) <= 1e-9 * a.norms[s][r])) return true;
@@ -59,10 +60,11 @@ bool differs(const Outcome& a, const Outcome& b) {
   return false;
 }
 
-/// Whether the run fails or computes something else.
+/// Whether the run fails or computes something else. Most do so in the first step.
 bool noticed(const Outcome& expected, const Program& mutant, const Wrap& wrap = {}) {
   try {
-    return differs(expected, run(mutant, kMutantSteps, Numerics::fp64, wrap));
+    return differs(expected, run(mutant, 1, Numerics::fp64, wrap)) ||
+           differs(expected, run(mutant, kMutantSteps, Numerics::fp64, wrap));
   } catch (const std::exception&) {
     return true;
   }

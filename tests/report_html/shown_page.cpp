@@ -100,6 +100,71 @@ void read_pictures(const std::string& dom, ShownPage& page) {
   }
 }
 
+/// One page after the other in a frame as large as the window; what becomes of each in an element with its name.
+constexpr const char* kGatherer = R"(<!doctype html><meta charset="utf-8"><body style="margin:0"><script>
+const show = (names) => {
+  if (names.length === 0) return;
+  const frame = document.createElement('iframe');
+  frame.style = 'border:0;width:1400px;height:2000px';
+  frame.onload = () => setTimeout(() => {
+    const text = document.createElement('template');
+    text.title = names[0];
+    text.dataset.text = frame.contentDocument.documentElement.outerHTML;
+    frame.remove();
+    document.body.append(text);
+    show(names.slice(1));
+  }, 2000);
+  frame.src = names[0];
+  document.body.append(frame);
+};
+show([NAMES]);
+</script>)";
+
+std::string page_name(std::size_t i) { return "page" + std::to_string(i) + ".html"; }
+
+/// The document that the gatherer left of a page; empty where there is none.
+std::string gathered(const std::string& dom, const std::string& name) {
+  const std::string begin = "title=\"" + name + "\" data-text=\"";
+  const std::size_t at = dom.find(begin);
+  if (at == std::string::npos) return "";
+  std::string out = dom.substr(at + begin.size(), dom.find('"', at + begin.size()) - at - begin.size());
+  for (const auto& [escaped, plain] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"&quot;", "\""}, {"&lt;", "<"}, {"&gt;", ">"}, {"&nbsp;", "\u00a0"}, {"&amp;", "&"}})
+    replace(out, escaped, plain);
+  return out;
+}
+
+/// What the browser's console said of one page, or of none.
+std::string complaints_about(const std::string& log, const std::string& name) {
+  std::string out;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("CONSOLE") != std::string::npos &&
+        (line.find(name) != std::string::npos || line.find("/page") == std::string::npos))
+      out += line + "\n";
+  return out;
+}
+
+ShownPage read_page(const std::string& dom) {
+  ShownPage page;
+  const std::size_t body = dom.find("<main");
+  const std::size_t data = dom.find("id=\"report-data\">");
+  if (body == std::string::npos || data == std::string::npos)
+    throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
+  page.data = dom.substr(data + 17, dom.find("</script>", data) - data - 17);
+  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready");
+      !ready.empty())
+    page.pictures = std::atoi(ready.c_str());
+  const std::string shown = dom.substr(body, data - body);
+  for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at)
+    ++page.failed;
+  page.text = plain(shown);
+  page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
+  read_figures(shown, page);
+  read_pictures(shown, page);
+  return page;
+}
+
 /// What one of a unit is in the JSON. Days are seconds or days, percent a share, GB/s as they stand or bytes.
 const std::map<std::string, std::vector<double>>& units() {
   static const std::map<std::string, std::vector<double>> all{
@@ -122,43 +187,34 @@ const std::map<std::string, std::vector<double>>& units() {
 
 bool has_browser() { return std::string(REHEARSE_BROWSER) != ""; }
 
-ShownPage show(const std::string& file) {
-  const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid())))
-                                 .string(),
-                    said = folder + ".log";
-  std::string pointed = text_of(file);
-  pointed.insert(pointed.rfind("</body>"), kPointer);
-  const std::string copy = folder + ".html";
-  std::ofstream(copy, std::ios::binary) << pointed;
-  const std::string dom =
-      output_of(std::string(REHEARSE_BROWSER) +
-                " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars "
-                "--window-size=1400,2000 --user-data-dir='" +
-                folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + copy +
-                "' 2>'" + said + "'");
-  ShownPage page;
-  std::istringstream lines(text_of(said));
-  for (std::string line; std::getline(lines, line);)
-    if (line.find("CONSOLE") != std::string::npos) page.complaints += line + "\n";
+std::vector<ShownPage> show(const std::vector<std::string>& files) {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid()))).string();
+  std::filesystem::create_directories(folder);
+  std::string names;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::string pointed = text_of(files[i]);
+    pointed.insert(pointed.rfind("</body>"), kPointer);
+    std::ofstream(folder + "/" + page_name(i), std::ios::binary) << pointed;
+    names += "'" + page_name(i) + "',";
+  }
+  std::string gatherer = kGatherer;
+  replace(gatherer, "NAMES", names);
+  std::ofstream(folder + "/all.html", std::ios::binary) << gatherer;
+  const std::string dom = output_of(
+      std::string(REHEARSE_BROWSER) +
+      " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --allow-file-access-from-files "
+      "--window-size=1400,2000 --user-data-dir='" +
+      folder + "/profile' --enable-logging=stderr --v=0 --virtual-time-budget=" + std::to_string(2500 * files.size()) +
+      " --dump-dom 'file://" + folder + "/all.html' 2>'" + folder + "/log'");
+  const std::string log = text_of(folder + "/log");
   std::filesystem::remove_all(folder);
-  std::filesystem::remove(said);
-  std::filesystem::remove(copy);
-  const std::size_t body = dom.find("<main");
-  const std::size_t data = dom.find("id=\"report-data\">");
-  if (body == std::string::npos || data == std::string::npos)
-    throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
-  page.data = dom.substr(data + 17, dom.find("</script>", data) - data - 17);
-  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready");
-      !ready.empty())
-    page.pictures = std::atoi(ready.c_str());
-  const std::string shown = dom.substr(body, data - body);
-  for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at)
-    ++page.failed;
-  page.text = plain(shown);
-  page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
-  read_figures(shown, page);
-  read_pictures(shown, page);
-  return page;
+  std::vector<ShownPage> out;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    out.push_back(read_page(gathered(dom, page_name(i))));
+    out.back().complaints = complaints_about(log, page_name(i));
+  }
+  return out;
 }
 
 bool says(const std::string& text, double value) {

@@ -30,7 +30,9 @@ struct ShownPage {
 
 /// Whether there is a browser to show pages.
 [[nodiscard]] bool has_browser();
-[[nodiscard]] ShownPage show(const std::string& file);
+/// Pages, each in a window of 1400 by 2000 pixels, by one browser: starting it takes longer than showing a page. Throws
+/// std::runtime_error where it shows nothing.
+[[nodiscard]] std::vector<ShownPage> show(const std::vector<std::string>& files);
 
 /// Whether `text` is `value` rounded to the digits shown, in the unit shown or, without one, in some unit of a column's
 /// heading.

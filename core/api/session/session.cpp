@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "core/api/build_info.hpp"
+#include "core/api/session/rate_slips.hpp"
 #include "core/api/session/sample_name.hpp"
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/scenario_file.hpp"
@@ -199,6 +200,9 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   Cluster cluster =
       on_profile ? profile_cluster(*profile, ranks.value_or(profile->most_ranks()), *catalogue.network("single_switch"))
                  : scenario_cluster(catalogue, scenario);
+  if (!on_profile)
+    for (std::string& slip : rate_slips(catalogue, cluster, scenario))
+      scenario.warnings.push_back(fmt::format("{}: {}", scenario.origin, slip));
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty())
     devices = read_placement(read_text(file), file, cluster);

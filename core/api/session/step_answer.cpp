@@ -45,8 +45,14 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.memory = std::move(memory);
   out.begin = run.begin;
   out.breakdown = without_rounding(slowest.breakdown, run.step_time);
-  for (const RankMetrics& rank : run.ranks) out.mean += rank.breakdown;
-  out.mean *= 1.0 / static_cast<double>(run.ranks.size());
+  double ranks = 0;
+  for (const RankMetrics& rank : run.ranks) {
+    Breakdown all = rank.breakdown;
+    all *= rank.stands_for;
+    out.mean += all;
+    ranks += rank.stands_for;
+  }
+  out.mean *= 1.0 / ranks;
   out.mean = without_rounding(out.mean, run.step_time);
   out.slowest_rank = slowest.rank;
   out.slowest_role = nth(program.roles, slowest.role).name;

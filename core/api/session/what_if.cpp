@@ -39,12 +39,40 @@ std::pair<std::string, double> with_factor(const std::string& change, const std:
   return {text.substr(0, colon), factor};
 }
 
-std::string slower_link(Session& session, const std::string& change, const std::string& text) {
+/// What has been changed so far, in words; by what it was changed in, so that a change taken back leaves nothing.
+struct Said {
+  std::string of;
+  std::string words;
+  double factor = 1;
+  bool of_links = false;
+};
+using Changes = std::vector<Said>;
+
+double product_of(const Changes& changes, const std::string& of) {
+  double product = 1;
+  for (const Said& s : changes)
+    if (s.of == of) product *= s.factor;
+  return product;
+}
+
+void forget(Changes& changes, const std::string& of) {
+  std::erase_if(changes, [&](const Said& s) { return s.of == of; });
+}
+
+/// Factors of one name are multiplied.
+void slower_link(Session& session, const std::string& change, const std::string& text, Changes& changes) {
   const auto [name, factor] = with_factor(change, text);
   const int found = session.cluster.scale_links(name, factor);
-  if (found > 0)
-    return fmt::format("{} link{} '{}' at {} of {} rate", found, found == 1 ? "" : "s", name, factor,
-                       found == 1 ? "its" : "their");
+  if (found > 0) {
+    const std::string of = "link " + name;
+    if (factor != 1)
+      changes.push_back({of,
+                         fmt::format("{} link{} '{}' at {} of {} rate", found, found == 1 ? "" : "s", name, factor,
+                                     found == 1 ? "its" : "their"),
+                         factor, true});
+    if (product_of(changes, of) == 1) forget(changes, of);
+    return;
+  }
   std::vector<std::string> names;
   constexpr int kMostNames = 20'000;
   for (LinkId l = 0; l < std::min(session.cluster.link_count(), kMostNames); ++l)
@@ -54,7 +82,8 @@ std::string slower_link(Session& session, const std::string& change, const std::
                 near.empty() ? "for example " + names.front() : fmt::format("did you mean '{}'?", near));
 }
 
-std::string straggler(Session& session, const std::string& change, const std::string& text) {
+/// The last factor of a rank counts.
+void straggler(Session& session, const std::string& change, const std::string& text, Changes& changes) {
   const auto [rank_text, factor] = with_factor(change, text);
   if (factor < 1)
     refuse_change(
@@ -65,11 +94,15 @@ std::string straggler(Session& session, const std::string& change, const std::st
             ranks = session.devices.empty() ? session.cluster.device_count() : static_cast<int>(session.devices.size());
   if (rank < 0 || rank >= ranks)
     refuse_change(change, fmt::format("no rank {}", rank), fmt::format("ranks are 0 to {}", ranks - 1));
+  const std::string of = fmt::format("rank {}", rank);
+  forget(changes, of);
+  session.slowdown.erase(rank);
+  if (factor == 1) return;
   session.slowdown[rank] = factor;
-  return fmt::format("kernels of rank {} take {} times as long", rank, factor);
+  changes.push_back({of, fmt::format("kernels of rank {} take {} times as long", rank, factor), factor});
 }
 
-std::string broken(Session& session, const std::string& change, std::string text) {
+void broken(Session& session, const std::string& change, std::string text, Changes& changes) {
   if (!text.starts_with("nic:"))
     refuse_change(change, fmt::format("'{}' cannot fail", text),
                   "fail=nic:NODE/NIC; a link is slowed down: link=NAME:0.1");
@@ -88,29 +121,35 @@ std::string broken(Session& session, const std::string& change, std::string text
     e.where = change;
     throw;
   }
-  return fmt::format("NIC {} of node {} is down, its GPUs send through their neighbour's", nic, node);
+  const std::string of = fmt::format("NIC {} of node {}", nic, node);
+  forget(changes, of);
+  changes.push_back({of, of + " is down, its GPUs send through their neighbour's", 0});
 }
 
 }  // namespace
 
 void apply_what_if(Session& session, const std::vector<std::string>& changes) {
-  std::vector<std::string> said;
+  Changes said;
   for (const std::string& change : changes) {
     const std::size_t equals = change.find('=');
     const std::string kind = change.substr(0, equals),
                       rest = equals == std::string::npos ? std::string() : change.substr(equals + 1);
     if (rest.empty()) refuse_change(change, fmt::format("'{}' is not KIND=WHAT", change));
-    session.changes.links = session.changes.links || kind == "link";
     if (kind == "link")
-      said.push_back(slower_link(session, change, rest));
+      slower_link(session, change, rest, said);
     else if (kind == "straggler")
-      said.push_back(straggler(session, change, rest));
+      straggler(session, change, rest, said);
     else if (kind == "fail")
-      said.push_back(broken(session, change, rest));
+      broken(session, change, rest, said);
     else
       refuse_change(change, fmt::format("'{}' is nothing that can go wrong", kind));
   }
-  session.changes.words = fmt::format("{}", fmt::join(said, ", "));
+  std::vector<std::string> words;
+  for (const Said& s : said) {
+    words.push_back(s.words);
+    session.changes.links = session.changes.links || s.of_links;
+  }
+  session.changes.words = fmt::format("{}", fmt::join(words, ", "));
 }
 
 }  // namespace rehearse

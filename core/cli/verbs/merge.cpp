@@ -40,6 +40,7 @@ SearchResult joined(std::vector<NamedPart>& parts, const std::vector<std::string
   for (NamedPart& p : parts) {
     SearchResult& r = p.part.report.result;
     out.combinations = r.combinations;
+    out.whole = out.whole && r.whole;
     out.legal += r.legal;
     out.fit += r.fit;
     out.evaluated += r.evaluated;

@@ -14,6 +14,7 @@
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/session.hpp"
 #include "core/base/index.hpp"
+#include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
@@ -27,7 +28,7 @@
 #include "core/plan/rank.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/price/calibration/calibration.hpp"
-#include "core/report/results/plan_report.hpp"
+#include "core/report/plan/plan_report.hpp"
 #include "core/report/results/range_words.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 #include "core/strategy/workload.hpp"
@@ -150,21 +151,34 @@ class BiasedSearch : public StepSearch {
 
   StepAnswer best(int machines, bool thorough) override {
     StepAnswer out = modelled_->best(machines, thorough);
-    if (out.choice) {
-      out.choice->step_time = out.choice->step_time * middle_;
-      out.choice->mfu /= middle_;
-    }
+    if (out.choice) bias(*out.choice, middle_);
+    for (StepChoice& other : out.others) bias(other, middle_);
+    return out;
+  }
+
+  std::optional<StepChoice> played(int machines, const StepAnswer& answer) override {
+    StepAnswer modelled = answer;
+    if (modelled.choice) bias(*modelled.choice, 1 / middle_);
+    for (StepChoice& other : modelled.others) bias(other, 1 / middle_);
+    std::optional<StepChoice> out = modelled_->played(machines, modelled);
+    if (out) bias(*out, middle_);
     return out;
   }
 
  private:
+  static void bias(StepChoice& choice, double middle) {
+    choice.step_time = choice.step_time * middle;
+    choice.closed_form = choice.closed_form * middle;
+    choice.mfu /= middle;
+  }
+
   std::unique_ptr<StepSearch> modelled_;
   double middle_;
 };
 
 CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan,
                       const PlanCandidate& candidate, const PredictionRanges& measured,
-                      const std::shared_ptr<const StepQuestion>& question) {
+                      const std::shared_ptr<const StepQuestion>& question, const std::string& backend) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   const bool as_it_is = !candidate.cluster.empty();
   CandidateSite out;
@@ -188,7 +202,7 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
           profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
         return profiles;
       },
-      &RunWatch::stopped);
+      backend, &RunWatch::stopped);
   out.search = std::make_unique<BiasedSearch>(std::move(modelled), range.middle);
   out.stop = &RunWatch::stopped;
   return out;
@@ -196,9 +210,10 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
 
 CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
                            const PredictionRanges& measured, Bytes checkpoint,
-                           const std::shared_ptr<const StepQuestion>& question, std::function<void(double)> progress) {
+                           const std::shared_ptr<const StepQuestion>& question, const std::string& backend,
+                           std::function<void(double)> progress) {
   const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
-  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question, backend);
   site.checkpoint = checkpoint;
   site.progress = std::move(progress);
   return answer_candidate(plan, site);
@@ -224,8 +239,8 @@ class Progress {
 
 /// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
 std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const PredictionRanges& measured,
-                                        const std::shared_ptr<const StepQuestion>& question, int threads,
-                                        RunWatch& watch) {
+                                        const std::shared_ptr<const StepQuestion>& question, const std::string& backend,
+                                        int threads, RunWatch& watch) {
   const Bytes checkpoint = checkpoint_bytes(question->workload);
   std::vector<CandidateAnswer> answers(plan.candidates.size());
   std::vector<std::exception_ptr> failed(plan.candidates.size());
@@ -234,7 +249,7 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
   const auto work = [&] {
     for (std::size_t i = next++; i < answers.size(); i = next++) {
       try {
-        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question,
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question, backend,
                                 [&progress, i](double share) { progress.tell(i, share); });
         progress.tell(i, 1);
       } catch (...) {
@@ -266,11 +281,14 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   const DataDirectory data = find_data();
-  const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
+  std::vector<std::string> overrides = arguments.all("--set");
+  if (arguments.has("--odds")) overrides.push_back("odds=" + arguments.text("--odds"));
+  const Plan plan = load_plan(arguments.text("PLAN"), overrides);
+  const std::string backend = chosen_backend(arguments, console);
   const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
   RunWatch watch(console.err, errors_on_terminal());
   std::vector<CandidateAnswer> answers =
-      answer_all(data, plan, ranges_of(arguments, data), question, jobs_of(arguments), watch);
+      answer_all(data, plan, ranges_of(arguments, data), question, backend, jobs_of(arguments), watch);
   watch.clear();
   const PlanAnswer answer =
       rank_candidates(plan, question->workload.network.name,
@@ -297,11 +315,15 @@ Verb plan_verb() {
       {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
       result_options(),
       "For each candidate the best strategy, the number of machines that the objective chooses within deadline and "
-      "budgets, days, cost and energy, failures counted. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
+      "budgets, days, cost and energy, failures counted. The size chosen is played at its size, and is in time at the "
+      "slow end of its range. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
       "and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
       plan_verb_run};
   verb.options.push_back(observed_option("rows as 'validate --measurements' takes them"));
   verb.options.push_back(html_option());
+  verb.options.push_back(
+      {"--odds", "P", "how likely the size chosen is to be in time, 0.5 to 0.999: as --set odds=P", "the plan's, 0.9"});
+  verb.options.push_back(backend_option());
   verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number",
                           "as many as there are cores"});
   return verb;

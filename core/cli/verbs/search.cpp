@@ -49,7 +49,9 @@ int finish(const SearchReport& report, const Arguments& arguments, Console& cons
     console.err << "interrupted: the result is of what was evaluated until then\n";
     return kInterrupted;
   }
-  return report.result.best.empty() && report.shard.count == 1 ? static_cast<int>(ErrorKind::infeasible) : 0;
+  if (!report.result.best.empty() || report.shard.count > 1) return 0;
+  // What there was no time for may fit.
+  return static_cast<int>(report.result.left > 0 ? ErrorKind::check_failed : ErrorKind::infeasible);
 }
 
 SearchRequest request_of(const Arguments& arguments, Console& console) {
@@ -111,34 +113,36 @@ int search_plans(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb search_verb() {
-  Verb verb{"search",
-            "Find the best strategies for a scenario's model on its cluster, and say why.",
-            {"rehearse search scenarios/llama3_8b_h100_8.json",
-             "rehearse search scenarios/gpt3_175b_a100_1024.json --fix tp=8 --max-memory 60GB",
-             "rehearse search scenarios/gpt3_175b_a100_1024.json --shard 1/4 -o part1.json"},
-            {scenario_positional()},
-            {{"--objective", "NAME", fmt::format("what is best: {}", fmt::join(objective_names(), ", ")),
-              objective_names().front()},
-             {"--fix", "KEY=VALUE", "look only at plans with this setting, such as tp=8", "", true},
-             {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
-             {"--price", "USD", "of a GPU hour, for cost_per_token"},
-             {"--top", "N", "plans to show", "10"},
-             {"--seconds", "N",
-              "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing "
-              "is played; what is left is counted",
-              std::to_string(kSeconds)},
-             {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
-             backend_option(),
-             jobs_option(),
-             shard_option()},
-            "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, "
-            "FSDP, sequence parallelism, offload, context exchange and "
-            "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked "
-            "out in closed form; of the rest those are lowered whose bounds on "
-            "time and memory do not leave them out; the best few are played. The answer is the same for any number of "
-            "threads where no plan was left for want of time. "
-            "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
-            search_plans};
+  Verb verb{
+      "search",
+      "Find the best strategies for a scenario's model on its cluster, and say why.",
+      {"rehearse search scenarios/llama3_8b_h100_8.json",
+       "rehearse search scenarios/gpt3_175b_a100_1024.json --fix tp=8 --max-memory 60GB",
+       "rehearse search scenarios/gpt3_175b_a100_1024.json --shard 1/4 -o part1.json"},
+      {scenario_positional()},
+      {{"--objective", "NAME", fmt::format("what is best: {}", fmt::join(objective_names(), ", ")),
+        objective_names().front()},
+       {"--fix", "KEY=VALUE", "look only at plans with this setting, such as tp=8", "", true},
+       {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
+       {"--price", "USD", "of a GPU hour, for cost_per_token"},
+       {"--top", "N", "plans to show", "10"},
+       {"--seconds", "N",
+        "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing "
+        "is played; what is left is counted",
+        std::to_string(kSeconds)},
+       {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
+       backend_option(),
+       jobs_option(),
+       shard_option()},
+      "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, "
+      "FSDP, sequence parallelism, offload, context exchange and "
+      "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked "
+      "out in closed form; of the rest those are lowered whose bounds on "
+      "time and memory do not leave them out; the best few are played. The answer is the same for any number of "
+      "threads where no plan was left for want of time. "
+      "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits, 1 where "
+      "nothing was found in time.",
+      search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(observed_option());
   verb.options.push_back(html_option());

@@ -150,8 +150,7 @@ Verb simulate_verb() {
       {scenario_positional()},
       {backend_option()},
       "Exit code 3 where the plan does not fit into memory, and no times unless --despite-memory asks for them. Ranks "
-      "of one tensor-parallel group that do "
-      "the same work are played as "
+      "that provably do the same at the same times are played as "
       "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are "
       "timers; --all-flows plays their "
       "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",

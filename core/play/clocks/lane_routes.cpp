@@ -1,6 +1,7 @@
 #include "core/play/clocks/lane_routes.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -67,6 +68,17 @@ const LaneRoute& LaneRoutes::find(DeviceId src, DeviceId dst, int lanes, int str
   if (auto at = cache_.find(key); at != cache_.end()) return *at->second;
   routes_.push_back(build(key));
   return *cache_.emplace(key, &routes_.back()).first->second;
+}
+
+const LaneRoute& LaneRoutes::stand_in(std::span<const PlayClock::Crossing> over) {
+  LaneRoute route;
+  route.solo_rate = BytesPerSecond{std::numeric_limits<double>::infinity()};
+  for (const auto& [link, weight] : over) {
+    route.folded.insert(route.folded.end(), static_cast<std::size_t>(weight), link);
+    route.solo_rate = min(route.solo_rate, cluster_.link_rate(link) / weight);
+  }
+  routes_.push_back(std::move(route));
+  return routes_.back();
 }
 
 std::vector<double> LaneRoutes::link_bytes() const {

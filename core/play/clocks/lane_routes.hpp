@@ -13,10 +13,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
+#include "core/play/clocks/play_clock.hpp"
 
 namespace rehearse {
 
@@ -37,6 +39,8 @@ class LaneRoutes {
   explicit LaneRoutes(const Cluster& cluster) : cluster_(cluster) {}
   /// Throws std::logic_error for a lane outside the cluster, between equal devices, or over no wire.
   const LaneRoute& find(DeviceId src, DeviceId dst, int lanes, int stride);
+  /// Of a flow that stands for several, over links with weights. Its bytes are not in link_bytes().
+  const LaneRoute& stand_in(std::span<const PlayClock::Crossing> over);
   /// `carried` of all routes, link by link.
   [[nodiscard]] std::vector<double> link_bytes() const;
 

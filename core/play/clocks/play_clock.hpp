@@ -34,12 +34,20 @@ class PlayClock {
   /// Forgets a timer that has not fired.
   virtual void cancel_timer(TimerId id) = 0;
 
+  /// One link of a flow that stands for several: it takes `weight` times its rate there.
+  struct Crossing {
+    LinkId link;
+    int weight;
+  };
   /// `bytes` > 0 from `src` to `dst` (different devices), at most `cap`, over the cluster's route. Latency is not
-  /// charged: the caller adds it.
+  /// charged: the caller adds it. `over`, where given, is what stands for the flow and for all that it stands for where
+  /// flows share links, in place of its own links and lanes (core/play/player/alike.hpp); it must last until prepare()
+  /// has returned, and link_bytes() leaves such flows out.
   struct Flow {
     DeviceId src, dst;
     Bytes bytes;
     BytesPerSecond cap;
+    const std::vector<Crossing>* over = nullptr;
   };
   using BundleId = std::uint32_t;
   /// Flows that start together and are waited for together: a message, or all edges of a collective. Routes and demands
@@ -53,6 +61,8 @@ class PlayClock {
   virtual void start(BundleId bundle, Token token) = 0;
   /// One flow; equal ones are prepared once.
   void start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride, Token token);
+  /// The only links that flows will cross, told before the first of them. A clock may save what others cost.
+  virtual void keep_to(const std::vector<LinkId>& /*links*/) {}
   /// Runs until nothing is pending.
   virtual void run(Handler& handler) = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,10 +11,12 @@
 
 namespace rehearse {
 
-Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink,
-                   OperationStates& states)
+Accounts::Accounts(const Program& program, const Cast& cast, std::vector<std::vector<TracedRank>> traced,
+                   const RunOptions& options, TraceSink& sink, OperationStates& states)
     : p_(program),
       cast_(cast),
+      traced_(std::move(traced)),
+      steps_(options.steps),
       last_step_(options.steps - 1),
       sink_(sink),
       books_(cast.actors.size()),
@@ -21,13 +24,19 @@ Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& o
       begin_(cast.actors.size()),
       states_(states) {
   if (program.streams.size() > kMaxStreams) throw std::logic_error("more streams than the books hold");
+  std::size_t expected = 0;
   for (std::size_t a = 0; a < cast.actors.size(); ++a) {
-    books_[a].wanted = sink.wants(cast.actors[a].rank);
-    if (!books_[a].wanted) continue;
-    const std::size_t n = nth(cast.compiled, cast.actors[a].compiled).ops.size();
-    ready_[a].assign(n, 0.0);
-    begin_[a].assign(n, 0.0);
+    if (traced_[a].empty()) continue;
+    for (const TracedRank& rank : traced_[a])
+      for (const std::int32_t c : rank.channels)
+        messages_.resize(std::max(messages_.size(), static_cast<std::size_t>(c) + 1));
+    const std::vector<PlayOp>& ops = nth(cast.compiled, cast.actors[a].compiled).ops;
+    ready_[a].assign(ops.size(), 0.0);
+    begin_[a].assign(ops.size(), 0.0);
+    for (const PlayOp& op : ops)
+      if (op.step == last_step_) expected += traced_[a].size() * static_cast<std::size_t>(std::max(1, op.entry_count));
   }
+  sink_.expect(expected);
 }
 
 const CompiledRole& Accounts::compiled(std::int32_t actor) const {
@@ -44,7 +53,7 @@ double Accounts::active(const Books& b, int stream, double now) const {
 void Accounts::ready(std::int32_t actor, std::int32_t index, double now) {
   const auto a = static_cast<std::size_t>(actor), i = static_cast<std::size_t>(index);
   states_.at(actor, index).stage = Stage::ready;
-  if (books_[a].wanted) ready_[a][i] = now;
+  if (wanted(actor)) ready_[a][i] = now;
 }
 
 /// The compute stream waited from idle_since to now. While a stream that explains the wait was active the time is
@@ -80,7 +89,7 @@ void Accounts::begin(std::int32_t actor, std::int32_t index, const PlayOp& op, d
   if (state.stage != Stage::ready || (by >= 0 && states_.at(actor, by).stage != Stage::done)) ++causality_breaches_;
   state.stage = Stage::begun;
   if (op.kind == PlayOp::Kind::launch) return;
-  if (b.wanted) begin_[a][i] = now;
+  if (wanted(actor)) begin_[a][i] = now;
   if (op.kind == PlayOp::Kind::compute && op.stream == 0) {
     if (op.step == last_step_) close_gap(b, now, by >= 0 ? &op_at(actor, by) : nullptr);
     b.idle_since = now;
@@ -108,7 +117,7 @@ void Accounts::end(std::int32_t actor, std::int32_t index, const PlayOp& op, dou
   } else {
     b.last_other = index;
   }
-  if (!b.wanted || op.step != last_step_) return;
+  if (!wanted(actor) || op.step != last_step_) return;
   if (op.kind == PlayOp::Kind::compute)
     emit_compute(actor, op, begin_[a][i], now);
   else
@@ -132,10 +141,9 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
   return span;
 }
 
-std::int64_t Accounts::next_message(std::int32_t actor, const PlayOp& op) {
+std::int64_t Accounts::next_message(const TracedRank& rank, const PlayOp& op) {
   const std::size_t end = op.kind == PlayOp::Kind::send ? 0 : 1;
-  const auto channel = nth(cast_.channels, actor)[static_cast<std::size_t>(op.group) * 2 + end];
-  messages_.resize(cast_.channel_list.size());
+  const auto channel = rank.channels[static_cast<std::size_t>(op.group) * 2 + end];
   const std::int64_t position = nth(messages_, channel)[end]++;
   return position * static_cast<std::int64_t>(messages_.size()) + channel;
 }
@@ -151,7 +159,10 @@ void Accounts::emit_compute(std::int32_t actor, const PlayOp& op, double begin, 
     span.begin = Seconds{at};
     at = i + 1 == op.entry_count ? end : at + part.duration * stretch;
     span.end = Seconds{at};
-    sink_.span(span);
+    for (const TracedRank& rank : nth(traced_, actor)) {
+      span.rank = rank.rank;
+      sink_.span(span);
+    }
   }
 }
 
@@ -160,6 +171,26 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
   span.stream = op.stream;
   span.category = op.category;
   span.bytes = Bytes{op.bytes};
+  for (const TracedRank& rank : nth(traced_, actor)) {
+    span.rank = rank.rank;
+    span.message = -1;
+    name_communication(span, rank, op);
+    if (begin > ready) {
+      Span wait = span;
+      wait.kind = SpanKind::wait;
+      wait.message = -1;
+      wait.category = TimeCategory::bubble;
+      wait.begin = Seconds{ready};
+      wait.end = Seconds{begin};
+      sink_.span(wait);
+    }
+    span.begin = Seconds{begin};
+    span.end = Seconds{end};
+    sink_.span(span);
+  }
+}
+
+void Accounts::name_communication(Span& span, const TracedRank& rank, const PlayOp& op) {
   switch (op.kind) {
     case PlayOp::Kind::collective: {
       span.kind = SpanKind::collective;
@@ -174,22 +205,10 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
       span.collective = op.kind == PlayOp::Kind::send ? "send" : "recv";
       span.group = "pp";
       span.group_size = 2;
-      span.message = next_message(actor, op);
+      span.message = next_message(rank, op);
       break;
     default: span.kind = p_.role_of(op.stream) == StreamRole::storage ? SpanKind::input : SpanKind::copy;
   }
-  if (begin > ready) {
-    Span wait = span;
-    wait.kind = SpanKind::wait;
-    wait.message = -1;
-    wait.category = TimeCategory::bubble;
-    wait.begin = Seconds{ready};
-    wait.end = Seconds{begin};
-    sink_.span(wait);
-  }
-  span.begin = Seconds{begin};
-  span.end = Seconds{end};
-  sink_.span(span);
 }
 
 void Accounts::close(double begin, double end, RunResult& result) {
@@ -202,6 +221,7 @@ void Accounts::close(double begin, double end, RunResult& result) {
       close_gap(b, b.last_end, &op_at(static_cast<std::int32_t>(a), b.last_other));
     RankMetrics m;
     m.rank = cast_.actors[a].rank;
+    m.stands_for = cast_.actors[a].ranks;
     m.role = cast_.actors[a].role;
     m.breakdown = b.breakdown;
     const double missing = period - m.breakdown.total().value();
@@ -210,7 +230,7 @@ void Accounts::close(double begin, double end, RunResult& result) {
       bubble += Seconds{missing};
     else
       m.breakdown *= period / m.breakdown.total().value();
-    for (std::size_t s = 0; s < p_.streams.size(); ++s) m.stream_busy.push_back(Seconds{b.active[s]});
+    for (std::size_t s = 0; s < p_.streams.size(); ++s) m.stream_busy.push_back(Seconds{b.active[s] / steps_});
     const bool later = b.last_end > latest * (1 + 1e-12);
     const bool busier =
         b.last_end >= latest * (1 - 1e-12) && !result.ranks.empty() &&

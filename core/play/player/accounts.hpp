@@ -8,11 +8,18 @@
 
 namespace rehearse {
 
+/// A rank whose spans are wanted, and the channel of each end of its messages, numbered over all ranks.
+struct TracedRank {
+  int rank;
+  std::vector<std::int32_t> channels;
+};
+
 class Accounts {
  public:
-  /// `states` is the player's; the books move each operation from stage to stage.
-  Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink,
-           OperationStates& states);
+  /// `traced`: by the actor that plays them. `states` is the player's; the books move each operation from stage to
+  /// stage.
+  Accounts(const Program& program, const Cast& cast, std::vector<std::vector<TracedRank>> traced,
+           const RunOptions& options, TraceSink& sink, OperationStates& states);
 
   /// All dependencies are met at `now`; for communication, the wait for partners begins.
   void ready(std::int32_t actor, std::int32_t index, double now);
@@ -39,7 +46,6 @@ class Accounts {
     double idle_since = 0;
     double last_end = 0;
     std::int32_t last_compute = -1, last_other = -1;
-    bool wanted = false;
   };
 
   [[nodiscard]] const PlayOp& op_at(std::int32_t actor, std::int32_t index) const;
@@ -47,20 +53,23 @@ class Accounts {
   void close_gap(Books& b, double now, const PlayOp* cause);
   void emit_compute(std::int32_t actor, const PlayOp& op, double begin, double end);
   void emit_communication(std::int32_t actor, const PlayOp& op, double ready, double begin, double end);
+  void name_communication(Span& span, const TracedRank& rank, const PlayOp& op);
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const;
+  [[nodiscard]] bool wanted(std::int32_t actor) const { return !nth(traced_, actor).empty(); }
   [[nodiscard]] Span span_of(std::int32_t actor, const CompiledRole::Part& part) const;
   /// Messages of one channel are sent and received in one order, so that their position names them at both ends.
-  [[nodiscard]] std::int64_t next_message(std::int32_t actor, const PlayOp& op);
+  [[nodiscard]] std::int64_t next_message(const TracedRank& rank, const PlayOp& op);
 
   const Program& p_;
   const Cast& cast_;
-  int last_step_;
+  std::vector<std::vector<TracedRank>> traced_;
+  int steps_, last_step_;
   TraceSink& sink_;
   std::vector<Books> books_;
   std::vector<std::vector<double>> ready_, begin_;
   OperationStates& states_;
   /// Per channel: sent and received so far, at ends whose spans are wanted.
-  std::vector<std::array<std::int64_t, 2>> messages_;
+  std::vector<std::array<std::int64_t, 2>> messages_;  // By channel of all ranks.
   std::int64_t causality_breaches_ = 0;
 };
 

@@ -41,7 +41,10 @@ AxisSet mattering_axes(const Program& p) {
 }
 
 bool tp_coordinate_matters(const Program& p) {
-  if (mattering_axes(p).contains(Axis::tp)) return true;
+  const auto told_apart = [&](const GroupSpec& g) {
+    return p.exprs.depends_on(g.color, Var::coord, static_cast<int>(Axis::tp));
+  };
+  if (mattering_axes(p).contains(Axis::tp) || std::any_of(p.groups.begin(), p.groups.end(), told_apart)) return true;
   // Experts' groups may mix ranks of one tensor-parallel group: exchanges between lanes cannot be played as one lane's.
   const Island& island = p.mesh.islands().front();
   if (island.expert_order.empty() || island.extent(Axis::tp) == 1) return false;
@@ -127,13 +130,13 @@ class CastMaker {
       const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
       if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_));
       nth(cast_.actor_of_rank, r) = static_cast<std::int32_t>(cast_.actors.size());
-      cast_.actors.push_back({r, device, role, at_key->second});
+      cast_.actors.push_back({r, device, role, at_key->second, cast_.lanes});
     }
   }
 
-  /// How many members the groups of tensor and expert parallelism, priced inside bodies, have on this rank's node and
-  /// on the others, and coordinates that matter; equal signatures mean equal prices and peers.
-  /// Unequal slices of a dimension make the coordinate matter.
+  /// How many members the groups of tensor and expert parallelism, priced inside bodies, and those told apart by an
+  /// expression have on this rank's node and on the others, and coordinates that matter; equal signatures mean equal
+  /// prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
     const int node = cluster_.node_of(nth(p_.device_of_rank, rank));
@@ -149,7 +152,7 @@ class CastMaker {
     };
     add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
     for (const GroupSpec& group : p_.groups)
-      if (group.view == View::expert) add(group);
+      if (group.view == View::expert || group.color != ExprPool::kZero) add(group);
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
@@ -184,7 +187,7 @@ class CastMaker {
   void add_group(int g, int rank) {
     const auto members = p_.mesh.members(nth(p_.groups, g), rank, p_.exprs);
     if (members.empty()) return;
-    Cast::Group group;
+    Cast::Group group{.program_group = g, .rank = rank, .actors = {}, .devices = {}, .lanes = 1};
     const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by
     // side.
@@ -210,7 +213,10 @@ class CastMaker {
         for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
           const auto [at, fresh] =
               channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));
-          if (fresh) cast_.channel_list.push_back({from, to, e.edge});
+          if (fresh) {
+            const Actor &sender = nth(cast_.actors, from), &receiver = nth(cast_.actors, to);
+            cast_.channel_list.push_back({from, to, e.edge, sender.rank, sender.device, receiver.device});
+          }
           cast_.channels[a].push_back(at->second);
         }
       }

@@ -14,6 +14,7 @@ struct Actor {
   DeviceId device = 0;
   int role = 0;
   int compiled = 0;  ///< Index into Cast::compiled.
+  int ranks = 1;     ///< That it stands for, with itself.
 };
 
 /// Actors, their compiled roles and who they talk to.
@@ -27,6 +28,8 @@ struct Cast {
 
   /// One communicator: members as actors, and as devices (one lane's where lanes run side by side).
   struct Group {
+    int program_group;
+    int rank;  ///< A member.
     std::vector<std::int32_t> actors;
     std::vector<DeviceId> devices;
     int lanes;
@@ -42,11 +45,14 @@ struct Cast {
   std::vector<std::vector<std::int32_t>> channels;  ///< [actor][endpoint * 2 + (0 send, 1 receive)]
   struct Channel {
     std::int32_t from, to, edge;
+    int rank;  ///< That sends.
+    DeviceId src, dst;
   };
   std::vector<Channel> channel_list;
 };
 
-/// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
+/// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate. Whom a
+/// rank meets is another question: it is the groups that answer it.
 [[nodiscard]] AxisSet mattering_axes(const Program& program);
 
 /// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0

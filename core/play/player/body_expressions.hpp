@@ -1,6 +1,6 @@
 #pragma once
-// The expressions of a body that decide whether a task runs, what it costs and whom it talks to. Ranks and calls on
-// which none of them differs may share their prices.
+// The expressions of a body that decide whether a task runs, what it costs and whom its messages go to. Ranks and calls
+// on which none of them differs may share their prices, as far as their groups lie alike.
 
 #include <algorithm>
 
@@ -11,11 +11,10 @@
 namespace rehearse {
 
 template <class Holds>
-bool any_expression(const Program& p, const Task& task, Holds holds) {
+bool any_expression(const Task& task, Holds holds) {
   if (holds(task.predicate)) return true;
   if (const auto* m = std::get_if<P2pTask>(&task.kind)) return holds(m->peer);
   if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return std::any_of(c->dims.begin(), c->dims.end(), holds);
-  if (const auto* g = std::get_if<CollectiveTask>(&task.kind)) return holds(nth(p.groups, g->group).color);
   return false;
 }
 
@@ -23,7 +22,7 @@ bool any_expression(const Program& p, const Task& task, Holds holds) {
 template <class Holds>
 bool any_expression(const Program& p, const Body& body, Holds holds) {
   for (const auto v : body.graph.vertices())
-    if (any_expression(p, body.graph[v], holds)) return true;
+    if (any_expression(body.graph[v], holds)) return true;
   return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
     const auto& shape = nth(p.tensors, f.like).shape;
     return std::any_of(shape.begin(), shape.end(), holds);

@@ -1,6 +1,7 @@
 #include "core/play/player/player.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/accounts.hpp"
 #include "core/play/player/actors.hpp"
+#include "core/play/player/alike.hpp"
 #include "core/play/player/traffic_book.hpp"
 
 namespace rehearse {
@@ -45,11 +47,15 @@ class Player final : public PlayClock::Handler {
          TraceSink& sink, PlayClock& clock)
       : options_(options),
         clock_(clock),
-        cast_(make_cast(program, cluster, cost, options)),
+        each_(make_cast(program, cluster, cost, options)),
+        planner_(program, cluster, cost, options),
+        alike_(find_alike(program, cluster)),
+        folded_(alike_ ? alike_->take_cast() : Cast{}),
+        cast_(alike_ ? folded_ : each_),
         states_(cast_),
-        accounts_(program, cast_, options, sink, states_),
+        accounts_(program, cast_, traced_by(sink), options, sink, states_),
         audit_(cluster),
-        traffic_(program, cluster, cost, options, cast_, clock) {
+        traffic_(planner_, cast_, alike_.get(), clock) {
     actors_.resize(cast_.actors.size());
     const auto steps = static_cast<std::size_t>(options.steps);
     for (std::size_t a = 0; a < actors_.size(); ++a) {
@@ -104,6 +110,24 @@ class Player final : public PlayClock::Handler {
   }
 
  private:
+  /// What folds the cast further; null where nothing does. Estimates fold in their own way.
+  std::unique_ptr<Alike> find_alike(const Program& program, const Cluster& cluster) {
+    if (!options_.fold || options_.fold_replicas || each_.actors.size() < 2) return nullptr;
+    auto out = std::make_unique<Alike>(program, cluster, planner_, each_);
+    return out->actors() < each_.actors.size() ? std::move(out) : nullptr;
+  }
+
+  /// The ranks whose spans are wanted, by the actor that plays them.
+  std::vector<std::vector<TracedRank>> traced_by(const TraceSink& sink) const {
+    std::vector<std::vector<TracedRank>> out(cast_.actors.size());
+    for (std::size_t a = 0; a < each_.actors.size(); ++a) {
+      const auto actor = static_cast<std::int32_t>(a);
+      if (sink.wants(each_.actors[a].rank))
+        nth(out, alike_ ? alike_->actor_of(actor) : actor).push_back({each_.actors[a].rank, each_.channels[a]});
+    }
+    return out;
+  }
+
   struct Pending {
     enum class Kind : std::uint8_t { op, plain, collective, message, hosts } kind;
     std::int32_t a, b;
@@ -276,7 +300,7 @@ class Player final : public PlayClock::Handler {
     const Pending done{Pending::Kind::collective, index, 0};
     if (call.traffic->flows > 0) {
       flows_ += call.traffic->flows;
-      clock_.start(call.traffic->bundle, keep(done));
+      traffic_.start(*call.traffic, keep(done));
     }
     for (const Ready& m : call.members) {
       accounts_.begin(m.actor, m.op, op_of(m), now());
@@ -321,7 +345,7 @@ class Player final : public PlayClock::Handler {
     const Pending done{Pending::Kind::message, index, 0};
     if (traffic.flows == 0) return after(traffic.latency, done);
     ++flows_;
-    clock_.start(traffic.bundle, keep(done));
+    traffic_.start(traffic, keep(done));
   }
 
   void end_message(std::int32_t index) {
@@ -362,21 +386,25 @@ class Player final : public PlayClock::Handler {
     out.step_time = Seconds{step_end_.back() - begin};
     out.begin = Seconds{begin};
     accounts_.close(begin, step_end_.back(), out);
-    out.folded = cast_.lanes > 1;
+    out.folded = cast_.lanes > 1 || alike_ != nullptr;
     out.folding = cast_.folding;
     out.tasks = operations_;
     out.timers = timers_;
     out.flows = flows_;
     for (const CompiledRole& c : cast_.compiled)
       out.breaches.insert(out.breaches.end(), c.breaches.begin(), c.breaches.end());
-    audit_.close(clock_.link_bytes(), step_end_.back(), out);
+    audit_.close(traffic_.link_bytes(), step_end_.back(), options_.steps, out);
     accounts_.check_causality(out);
     return out;
   }
 
   const RunOptions& options_;
   PlayClock& clock_;
-  Cast cast_;
+  Cast each_;  // Its compiled roles are the folded cast's where there is one.
+  TrafficPlanner planner_;
+  std::unique_ptr<Alike> alike_;
+  Cast folded_;
+  const Cast& cast_;
   OperationStates states_;
   Accounts accounts_;
   Audit audit_;

@@ -8,9 +8,10 @@
 
 namespace rehearse {
 
-/// Plays `program` and reports to `sink`. Ranks of one tensor-parallel group are played as one where they lie in one
-/// node, do the same work and use disjoint wires; the result says so. Throws std::logic_error when the Program gets
-/// stuck, naming what waits for what. Back end "analytic" is this on a clock where every flow has its wires to itself.
+/// Plays `program` and reports to `sink`. Ranks that are proved to do the same at the same times are
+/// played as one (README.md, "What is folded, and why it may be"); the result says so. Throws std::logic_error when the
+/// Program gets stuck, naming what waits for what. Back end "analytic" is this on a clock where every flow has its
+/// wires to itself.
 RunResult play(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
                TraceSink& sink, PlayClock& clock, const std::string& backend_name);
 

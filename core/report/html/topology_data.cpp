@@ -72,7 +72,6 @@ class Drawing {
   [[nodiscard]] double used(const Edge& e) const {
     return known() ? bytes(e) / (graph_[e].rate.value() * use_.time.value()) : 0;
   }
-  [[nodiscard]] double per_step(double bytes) const { return known() ? bytes * (use_.step / use_.time) : 0; }
 
   void find_levels() {
     level_.assign(num_vertices(graph_), -1);
@@ -173,7 +172,7 @@ class Drawing {
                      {"b", {ends.second.first, ends.second.second}},
                      {"rate_bytes_per_s", line.rate},
                      {"used", line.used},
-                     {"bytes", per_step(line.bytes)}});
+                     {"bytes", line.bytes}});
     }
     return out;
   }
@@ -200,7 +199,7 @@ class Drawing {
                                 {"rate_bytes_per_s", c.rate},
                                 {"mean_used", c.used / c.links},
                                 {"most_used", c.most},
-                                {"bytes", per_step(c.bytes)}});
+                                {"bytes", c.bytes}});
       out.push_back(std::move(entry));
     }
     return out;

@@ -11,9 +11,9 @@ namespace rehearse {
 
 /// What flows left on the links. Empty `bytes`: nothing is known, and the picture shows rates alone.
 struct LinkUse {
-  std::vector<double> bytes;  ///< By LinkId.
-  Seconds time;               ///< In which they passed.
-  Seconds step;               ///< Bytes are told per step.
+  std::vector<double> bytes;  ///< By LinkId, per step.
+  Seconds time;               ///< In which they passed: the mean of the steps that were played.
+  Seconds step;               ///< The step that is told of.
 };
 
 /// {of, seconds, rows[{kind, vertices[]}], links[{name, a[row, i], b[row, i], rate_bytes_per_s, used, bytes}],

@@ -40,7 +40,10 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
   if (e.fits) {
     out["step_time_s"] = shown.evaluation.time().value();
     out["closed_form_step_time_s"] = e.step_time.value();
-    if (report.range.rows > 0) add_range_json(e.time(), report.range, out);
+    if (report.range.rows > 0) {
+      add_range_json(e.time(), report.range, out);
+      out["tied"] = tied(report, found);
+    }
     add_figures(report.figures, shown.evaluation.time(), out);
   }
   out["memory_bytes"] = std::llround(e.needed.value());
@@ -55,6 +58,7 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
 
 ordered_json space_json(const SearchResult& r) {
   return {{"combinations", r.combinations},
+          {"whole", r.whole},
           {"legal", r.legal},
           {"fit", r.fit},
           {"evaluated", r.evaluated},

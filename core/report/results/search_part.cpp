@@ -60,6 +60,7 @@ void read_candidates(ObjectReader& reader, const std::string& origin, SearchPart
 
 void read_counts(ObjectReader space, SearchResult& out) {
   out.combinations = space.number("combinations", {0, 1e30});
+  out.whole = space.boolean("whole", true);
   out.legal = static_cast<std::size_t>(space.integer("legal", kCount));
   out.fit = static_cast<std::size_t>(space.integer("fit", kCount));
   out.evaluated = static_cast<std::size_t>(space.integer("evaluated", kCount));

@@ -120,26 +120,47 @@ std::string common_text(const std::vector<const Found*>& plans) {
                                               : fmt::format("All of them: {}.", fmt::join(d.common, ", "));
 }
 
+/// "by their bounds none takes less than 2.1 s, 12 % less than the best".
+std::string least_left_text(const SearchResult& s) {
+  if (s.least_left <= Seconds{0}) return "not all of them have bounds";
+  std::string out = fmt::format("by their bounds none takes less than {}", to_string(s.least_left));
+  if (s.best.empty()) return out;
+  const double gap = 100 * (1 - s.least_left / s.best.front().evaluation.time());
+  return gap > 0 ? out + fmt::format(", {:.1f} % less than the best found", gap) : out;
+}
+
 std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
   std::string out = fmt::format(
-      "{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them "
+      "{}{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them "
       "lowered in full; {} were left out by their bounds",
-      with_commas(s.combinations), with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)),
-      with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
-      with_commas(static_cast<double>(s.bounded)));
+      s.whole ? "" : "More than ", with_commas(s.combinations), with_commas(static_cast<double>(s.legal)),
+      with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)),
+      with_commas(static_cast<double>(s.lowered)), with_commas(static_cast<double>(s.bounded)));
   if (s.left > 0)
-    out += fmt::format("; for {} that may be among the best there was no time (--seconds gives more): {}",
-                       with_commas(static_cast<double>(s.left)),
-                       s.least_left > Seconds{0}
-                           ? fmt::format("by their bounds none takes less than {}", to_string(s.least_left))
-                           : "not all of them have bounds");
+    out += fmt::format(
+        "; for {} that may be among the best, {:.3g} % of those that may fit, there was no time "
+        "(--seconds gives more): {}",
+        with_commas(static_cast<double>(s.left)),
+        100.0 * static_cast<double>(s.left) / static_cast<double>(std::max<std::size_t>(1, s.fit)), least_left_text(s));
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
   if (s.unplayed > 0)
     out += fmt::format(
         " (--simulate plays more: of {} others the closed form is below the best played step, so one may be faster)",
         with_commas(static_cast<double>(s.unplayed)));
   return out + ".";
+}
+
+/// "Plans 1 to 8 are tied: ..."; empty where the first stands alone.
+std::string ties_text(const SearchReport& report, const std::vector<const Found*>& plans) {
+  if (report.range.rows == 0 || report.objective == Objective::memory) return {};
+  std::size_t last = 0;
+  while (last + 1 < plans.size() && tied(report, *plans[last + 1])) ++last;
+  if (last == 0) return {};
+  return fmt::format(
+      "Plans 1 to {} are tied: predictions of two plans of one job are off by different amounts, and tell them apart "
+      "where they differ by more than {:.2g} %. Try them, or give steps that you measured (--observed).",
+      last + 1, 100 * (report.range.apart - 1));
 }
 
 Facts trades(const std::vector<const Found*>& plans) {
@@ -178,6 +199,7 @@ void add_plans(const SearchReport& report, Document& out) {
   const std::vector<const Found*> plans = shown(report);
   out.blocks.emplace_back(plan_table("", report, plans, true));
   if (const std::string common = common_text(plans); !common.empty()) out.blocks.emplace_back(Paragraph{common});
+  if (const std::string ties = ties_text(report, plans); !ties.empty()) out.blocks.emplace_back(Paragraph{ties});
   if (plans.size() > 1) out.blocks.emplace_back(trades(plans));
   if (const auto front = front_shown(report); front.size() > 1) {
     out.blocks.emplace_back(plan_table(front_title(front.size(), report.result.front.size()), report, front, false));
@@ -223,6 +245,11 @@ Evaluation with_bias(Evaluation e, const PredictionRange& range) {
   if (e.played) e.played = *e.played * range.middle;
   if (e.played_breakdown) *e.played_breakdown *= range.middle;
   return e;
+}
+
+bool tied(const SearchReport& report, const Found& plan) {
+  if (report.range.rows == 0 || report.result.best.empty() || !plan.evaluation.fits) return false;
+  return plan.evaluation.time() <= report.result.best.front().evaluation.time() * report.range.apart;
 }
 
 Found with_bias(Found plan, const PredictionRange& range) {

@@ -50,6 +50,9 @@ struct SearchReport {
 [[nodiscard]] Found with_bias(Found plan, const PredictionRange& range);
 [[nodiscard]] SearchResult with_bias(SearchResult result, const PredictionRange& range);
 
+/// Whether predictions do not tell the plan from the best (PredictionRange::apart).
+[[nodiscard]] bool tied(const SearchReport& report, const Found& plan);
+
 /// Tables and text show `top` plans; JSON and csv all that were kept, the front's last.
 [[nodiscard]] Document search_document(const SearchReport& report);
 

@@ -44,7 +44,7 @@ struct StepReport {
   MemoryReport memory;
   Seconds begin;        ///< Of the step that is reported, on the trace's clock.
   Breakdown breakdown;  ///< Of the slowest rank.
-  Breakdown mean;       ///< Over the ranks that were played; adds up to the step time.
+  Breakdown mean;       ///< Over all ranks; adds up to the step time.
   int slowest_rank = 0;
   std::string slowest_role;
   std::string backend;

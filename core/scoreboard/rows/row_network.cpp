@@ -100,6 +100,13 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
   return {usual.machine, usual.network, {}, false};
 }
 
+/// What a rate that the machine hasn't got may be a slip of.
+std::string slip(double stated, double own) {
+  if (alike(stated, 8 * own)) return fmt::format(" (8 times the {:g} Gb/s of the machine: bytes for bits?)", own);
+  if (alike(8 * stated, own)) return fmt::format(" (an eighth of the {:g} Gb/s of the machine: bits for bytes?)", own);
+  return {};
+}
+
 }  // namespace
 
 bool has_word(const std::string& text, const std::string& word) {
@@ -117,14 +124,18 @@ Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::s
   const auto machine = catalogue.machine(usual.machine);
   const PortWords ports = port_words(inter_node, nics, machine->gpus / machine->trays);
   if (ports.node) {
-    Placed out = with_ports(catalogue, usual, inter_node, *ports.node * machine->trays);
+    const double stated = *ports.node * machine->trays;
+    Placed out = with_ports(catalogue, usual, inter_node, stated);
     out.stated = fmt::format("{:g} Gb/s of ports a node", *ports.node);
+    if (!out.fits) out.stated += slip(stated, gigabits_of(*machine, *catalogue.network(usual.network)));
     return out;
   }
   Placed out{usual.machine, usual.network};
   if (!ports.single) return out;
   out.stated = fmt::format("{:g} Gb/s, a port's or a node's", *ports.single);
-  out.fits = alike(*ports.single, machine->nic.rate.value() * 8 / 1e9);
+  const double own = machine->nic.rate.value() * 8 / 1e9;
+  out.fits = alike(*ports.single, own);
+  if (!out.fits) out.stated += slip(*ports.single, own);
   return out;
 }
 

@@ -39,7 +39,7 @@ void PlanBounds::relax(const Tell& tell) {
   std::vector<std::uint32_t> example;
   relaxed_of_.resize(plans_.size());
   for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-    Space::Plan p = space_.plans()[plans_[i]];
+    Space::Plan p = plans_[i];
     p.sharding = p.offload = 0;
     const auto [at, made] = index.emplace(plan_number(p), static_cast<std::uint32_t>(example.size()));
     if (made) example.push_back(i);
@@ -92,6 +92,12 @@ struct Wanted {
 
 }  // namespace
 
+Bound PlanBounds::by_sibling(QuickEvaluator& quick, const StrategySettings& settings) {
+  if (!is_bounded(settings)) return {};
+  const Relaxed r = relaxed(quick, problem_, relaxed_settings(settings));
+  return r.known ? bound(r, traffic_, settings) : Bound{};
+}
+
 void PlanBounds::price_one_microbatch(const std::vector<StrategySettings>& settings) {
   Wanted<PassKey, PassCosts> wanted;
   for (const StrategySettings& s : settings) wanted.add(costs_, pass_key(s), s);
@@ -143,10 +149,8 @@ std::vector<Bound> PlanBounds::of_settings(const std::vector<StrategySettings>& 
     out[k] = by_one_microbatch(settings[k]);
     out[k].step_time = max(out[k].step_time, by_few_layers(settings[k]));
     quick_.with([&](QuickEvaluator& quick) {
-      if (const Relaxed r = relaxed(quick, problem_, relaxed_settings(settings[k])); r.known) {
-        const Bound other = bound(r, traffic_, settings[k]);
-        out[k] = {max(out[k].step_time, other.step_time), max(out[k].memory, other.memory)};
-      }
+      const Bound other = by_sibling(quick, settings[k]);
+      out[k] = {max(out[k].step_time, other.step_time), max(out[k].memory, other.memory)};
     });
   });
   return out;

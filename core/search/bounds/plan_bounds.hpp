@@ -44,9 +44,9 @@ void in_turns(int jobs, const std::function<bool()>& stop, QuickEvaluators& quic
 
 class PlanBounds {
  public:
-  /// `plans`: indices into space.plans(); positions in them are what the rest goes by. All must outlive it.
+  /// Positions in `plans` are what the rest goes by; they may be filled in later. All must outlive it.
   PlanBounds(const SearchProblem& problem, const SearchOptions& options, const Space& space,
-             const std::vector<std::uint32_t>& plans, QuickEvaluators& quick)
+             const std::vector<Space::Plan>& plans, QuickEvaluators& quick)
       : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick), traffic_(problem) {}
 
   /// Calls work(evaluator, k) for all k below `count`, where example(k) is the position of a plan: narrow plans come
@@ -66,15 +66,17 @@ class PlanBounds {
   /// What the plan's sibling takes without anything sharded or moved, in any order of axes that leaves tensor
   /// parallelism where it is; 0: unknown.
   [[nodiscard]] Seconds relaxed_step(std::uint32_t i) const { return relaxed_[relaxed_of_[i]].step_time; }
+  /// By the plain sibling alone, in microseconds; zeros where that has no closed form. From any thread.
+  [[nodiscard]] Bound by_sibling(QuickEvaluator& quick, const StrategySettings& settings);
   /// Raises the bounds of these, as far as playing a few layers says more (steady_step.hpp).
   void sharpen(const std::vector<std::uint32_t>& plans);
   /// Bounds of settings that need not be of the space, by all that is known of bounding. Zeros where no time was left.
   [[nodiscard]] std::vector<Bound> of_settings(const std::vector<StrategySettings>& settings);
 
  private:
-  [[nodiscard]] StrategySettings settings(std::uint32_t i) const { return space_.settings(space_.plans()[plans_[i]]); }
+  [[nodiscard]] StrategySettings settings(std::uint32_t i) const { return space_.settings(plans_[i]); }
   [[nodiscard]] bool is_wide(std::size_t i) const {
-    return space_.width(space_.plans()[plans_[i]]) > problem_.cluster.device_count() / problem_.cluster.node_count();
+    return space_.width(plans_[i]) > problem_.cluster.device_count() / problem_.cluster.node_count();
   }
   [[nodiscard]] Bound by_one_microbatch(const StrategySettings& settings) const;
   [[nodiscard]] Seconds by_few_layers(const StrategySettings& settings) const;
@@ -86,7 +88,7 @@ class PlanBounds {
   const SearchProblem& problem_;
   const SearchOptions& options_;
   const Space& space_;
-  const std::vector<std::uint32_t>& plans_;
+  const std::vector<Space::Plan>& plans_;
   QuickEvaluators& quick_;
   PlanTraffic traffic_;
   std::vector<std::uint32_t> relaxed_of_;  ///< By position.

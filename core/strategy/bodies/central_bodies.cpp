@@ -184,8 +184,8 @@ CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<Cent
     other.space = MemorySpace::pinned_host;
     other.layout.clear();
     const int host = body.scratch("batch", frame_.add_tensor(other));
-    body.add(task("read", InputTask{frame_.local(body.tensor(host), 0), frame_.program.first_sample, name, field},
-                  {write(host)}, frame_.io));
+    const ExprId samples = step_.samples_read(body.tensor(host), StepBodies::reads_samples(block, field));
+    body.add(task("read", InputTask{samples, frame_.program.first_sample, name, field}, {write(host)}, frame_.io));
     std::vector<Operand> copied{read(host)};
     for (const int s : slices) copied.push_back(write(s));
     body.add(task("to_device", CopyTask{}, copied, frame_.copies));

@@ -108,9 +108,8 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   const BlockTensors& tensors = nth(blocks_, block);
   for (const int t : integer_tensors) {
     const TensorSpec& spec = nth(tensors.spec->tensors, t);
-    // Labels come with the samples they belong to.
     bring(body, body.bound(spec.name, nth(tensors.value, t), {{}, true, false}), spec.name, spec.field,
-          block == 0 && spec.field != SampleField::noise);
+          reads_samples(block, spec.field));
   }
   return body.finish();
 }
@@ -121,12 +120,15 @@ StepBodies::Made StepBodies::images(int tensor, bool read) {
   return body.finish();
 }
 
+ExprId StepBodies::samples_read(const Tensor& host, bool from_storage) const {
+  return workload_.input.sample > Bytes{0} && !from_storage ? ExprPool::kZero : frame_.local(host, 0);
+}
+
 /// One field of the samples: from storage, where they are read from there, decoded, to the device.
 void StepBodies::bring(BodyBuilder& body, int device, const std::string& name, SampleField field, bool from_storage) {
   const InputSettings& from = workload_.input;
   const bool with_samples = from.sample > Bytes{0} && !from_storage;
-  const InputTask samples{with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0),
-                          frame_.program.first_sample, name, field};
+  const InputTask samples{samples_read(body.tensor(device), from_storage), frame_.program.first_sample, name, field};
   if (from.sample > Bytes{0} && from.gpudirect_storage) {
     body.add({.name = "read",
               .kind = samples,

@@ -44,6 +44,13 @@ class StepBodies {
              int first = 0, int last = -1);
 
   Made input(int block, const std::vector<int>& integer_tensors);
+  /// Whether this input of a block is what samples are read from storage for: labels come with the samples that they
+  /// belong to, and noise is drawn.
+  [[nodiscard]] static bool reads_samples(int block, SampleField field) {
+    return block == 0 && field != SampleField::noise;
+  }
+  /// Samples that bringing an input of `host`'s shape reads: none where they came with another's.
+  [[nodiscard]] ExprId samples_read(const Tensor& host, bool from_storage) const;
   /// Brings the images of the microbatch into `tensor`; `read`: from where samples are stored, otherwise with others
   /// that are.
   Made images(int tensor, bool read);

@@ -88,6 +88,26 @@ TEST_CASE("a straggler slows a step by no more than its own factor", "[api]") {
   CHECK(unknown.where == "straggler=12345:2");
 }
 
+TEST_CASE("a what-if that changes nothing gives the same bytes as none", "[api]") {
+  const Scenario scenario = toy("pipeline_1f1b");
+  const auto with = [&](const std::vector<std::string>& changes) {
+    return to_json(simulate(scenario, on_toys(changes)));
+  };
+  const std::string none = with({});
+  using Changes = std::vector<std::string>;
+  for (const Changes& changes :
+       {Changes{"link=*:1"}, Changes{"link=node0*:1.0"}, Changes{"straggler=0:1"}, Changes{"link=*:2", "link=*:0.5"},
+        Changes{"straggler=1:1.5", "straggler=1:1"}, Changes{"link=*:1", "straggler=0:1", "link=*:1"}}) {
+    INFO(changes.front());
+    CHECK(with(changes) == none);
+  }
+  CHECK(with({"link=*:0.5"}) != none);
+  CHECK(with({"straggler=0:1.5"}) != none);
+  CHECK(with({"link=*:0.5", "link=node0*:2"}) != none);
+  // What is not there is refused, whatever the factor.
+  CHECK(error_of([&] { return simulate(scenario, on_toys({"link=nowhere:1"})); }).kind == ErrorKind::usage);
+}
+
 TEST_CASE("a trace holds the ranks that were asked for", "[api]") {
   SimulateOptions options = on_toys();
   options.fold = false;

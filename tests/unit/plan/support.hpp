@@ -9,10 +9,11 @@
 namespace rehearse::test {
 
 /// Answers with `step(machines)`, times `thorough` where it is asked to look harder; 0 means that nothing runs there.
+/// Where it is asked to play, times `played`; 0 means that nothing plays.
 class FormulaSearch final : public StepSearch {
  public:
-  explicit FormulaSearch(std::function<double(int)> step, double thorough = 1)
-      : step_(std::move(step)), thorough_(thorough) {}
+  explicit FormulaSearch(std::function<double(int)> step, double thorough = 1, double played = 0)
+      : step_(std::move(step)), thorough_(thorough), played_(played) {}
   StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
     out.evaluated = 1;
@@ -31,15 +32,23 @@ class FormulaSearch final : public StepSearch {
     out.choice = choice;
     return out;
   }
+  std::optional<StepChoice> played(int /*machines*/, const StepAnswer& answer) override {
+    if (played_ <= 0) return {};
+    StepChoice out = *answer.choice;
+    out.closed_form = out.step_time;
+    out.step_time = out.step_time * played_;
+    out.played_by = "formula";
+    return out;
+  }
 
  private:
   std::function<double(int)> step_;
-  double thorough_;
+  double thorough_, played_;
 };
 
 constexpr double kDay = 86400;
 
-/// 1e12 tokens in 30 days, without failures or idle time.
+/// 1e12 tokens in 30 days, without failures, idle time, interest, or anything left at the end.
 inline Plan calm_plan() {
   Plan plan;
   plan.name = "test";
@@ -47,6 +56,8 @@ inline Plan calm_plan() {
   plan.base.training.global_batch = 512;
   plan.deadline = Seconds{30 * kDay};
   plan.economics.utilisation = 1;
+  plan.economics.residual_share = plan.economics.cost_of_capital = plan.economics.storage_share = 0;
+  plan.economics.colocation = plan.economics.staff = Dollars{0};
   plan.reliability.jitter = 0;
   plan.reliability.spares = 0;
   return plan;

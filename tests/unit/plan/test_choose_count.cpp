@@ -125,6 +125,74 @@ TEST_CASE("fewer GPUs than one machine has are no candidate, and it is said what
   CHECK(a.why_not == "the set has 48 GPUs, max_gpus is 40: raise it");
 }
 
+TEST_CASE("what is recommended was played, and is in time as played") {
+  const double work = work_for(100, 29.99);
+  CandidateSite s = site(even(work));
+  s.search = std::make_unique<FormulaSearch>(even(work), 1, 1.2);  // A fifth slower than its closed form.
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.point->step.played_by == "formula");
+  CHECK(a.point->step.step_time / a.point->step.closed_form == Approx(1.2));
+  CHECK(a.meets_deadline);
+  CHECK(a.point->machines >= 120);
+  CHECK(a.point->machines <= 128);
+}
+
+TEST_CASE("the size chosen is in time with the odds asked for") {
+  const double work = work_for(100, 29.99);
+  Plan plan = calm_plan();
+  CandidateSite s = site(even(work));
+  s.range = [](const StrategySettings&) { return StepRange{0.8, 1.3, "a test"}; };
+  CandidateAnswer a = answer_candidate(plan, s);
+  REQUIRE(a.point);
+  CHECK(a.point->machines == 130);  // 30 % slower in one case of ten.
+  CHECK(a.meets_deadline_high);
+  CHECK(a.odds_late < 0.1);
+  CHECK(a.odds_late > 0.09);
+  plan.odds = 0.5;
+  a = answer_candidate(plan, s);
+  CHECK(a.point->machines == 100);
+  CHECK(a.odds_late == Approx(0.5).margin(0.01));
+}
+
+TEST_CASE("odds of a range agree with its ends") {
+  const StepRange r{0.8, 1.3, ""};
+  CHECK(r.quantile(0.9) == Approx(1.3));
+  CHECK(r.quantile(0.1) == Approx(0.8));
+  CHECK(r.quantile(0.5) == Approx(1));
+  CHECK(r.odds_above(1.3) == Approx(0.1));
+  CHECK(r.odds_above(0.8) == Approx(0.9));
+  CHECK(r.odds_above(1) == Approx(0.5));
+  CHECK(StepRange{}.odds_above(1.01) == 0);
+  CHECK(StepRange{}.odds_above(0.99) == 1);
+}
+
+TEST_CASE("the time until machines compute counts against the deadline") {
+  Plan plan = calm_plan();
+  CandidateSite s = site(even(work_for(100, 9.99)));
+  s.candidate.lead_days = 20;
+  const CandidateAnswer a = answer_candidate(plan, s);
+  REQUIRE(a.point);
+  CHECK(a.point->machines == 100);
+  CHECK((a.point->end - a.point->duration).value() == Approx(20 * kDay));
+  s.candidate.lead_days = 40;
+  CHECK_FALSE(answer_candidate(plan, s).meets_deadline);
+}
+
+TEST_CASE("a swing of a figure is the cost with it, and the widest comes first") {
+  Plan plan = calm_plan();
+  CandidateSite s = site(even(work_for(100, 29.99)));
+  s.range = [](const StrategySettings&) { return StepRange{0.9, 1.1, "a test"}; };
+  const CandidateAnswer a = answer_candidate(plan, s);
+  REQUIRE(a.swings.size() > 3);
+  for (std::size_t i = 1; i < a.swings.size(); ++i) CHECK(a.swings[i].width() <= a.swings[i - 1].width());
+  const auto price =
+      std::find_if(a.swings.begin(), a.swings.end(), [](const Swing& w) { return w.what == "price of a machine"; });
+  REQUIRE(price != a.swings.end());
+  CHECK((price->cost_to - price->cost_from).value() == Approx(0.4 * a.point->cost.parts.purchase.value()));
+  CHECK(s.price.purchase == Dollars{300e3});
+}
+
 TEST_CASE("a set is taken as it is") {
   CandidateSite s = site(even(work_for(2, 30)));
   s.facts.set = 6;

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 
 #include "core/hardware/catalogue.hpp"
@@ -21,10 +22,18 @@ MachinePrice price() {
   return p;
 }
 
+/// Money only: no interest, nothing left at the end, a building and people of one's own.
+Economics plain() {
+  Economics e;
+  e.residual_share = e.cost_of_capital = e.storage_share = 0;
+  e.colocation = e.staff = Dollars{0};
+  return e;
+}
+
 }  // namespace
 
 TEST_CASE("a run of the whole life at full use pays the whole price") {
-  Economics e;
+  Economics e = plain();
   e.amortisation_years = 4;
   e.utilisation = 1;
   const RunCost c = run_cost(price(), e, {10, 0, 8, Watts{10e3}, Seconds{4 * kYear}, false});
@@ -53,6 +62,57 @@ TEST_CASE("rent is by the GPU-hour, spares included, and nothing else is paid") 
   CHECK(c.parts.total() == c.parts.rental);
   CHECK(c.capital == Dollars{0});
   CHECK(c.energy.value() > 0);
+}
+
+TEST_CASE("yearly payments and what is left, discounted, are the price") {
+  // Worked by hand: $400,000 over 4 years at 10 %, $100,000 left. 1.1^4 = 1.4641; (1 - 0.25 / 1.4641) 0.1 /
+  // (1 - 1 / 1.4641) = 0.261603, $104,641 a year; its present value 104,641 x 3.169865 = 331,699, and 100,000 / 1.4641
+  // = 68,301: together 400,000.
+  Economics e = plain();
+  e.amortisation_years = 4;
+  e.utilisation = 1;
+  e.residual_share = 0.25;
+  e.cost_of_capital = 0.1;
+  CHECK(yearly_share(e) == Approx(0.261603).epsilon(1e-5));
+  const RunCost year = run_cost(price(), e, {1, 0, 8, Watts{0}, Seconds{kYear}, false});
+  CHECK(year.parts.purchase.value() == Approx(104'641).epsilon(1e-5));
+  double present = 100e3 / std::pow(1.1, 4);
+  for (int y = 1; y <= 4; ++y) present += year.parts.purchase.value() / std::pow(1.1, y);
+  CHECK(present == Approx(400e3));
+  e.cost_of_capital = 0;
+  CHECK(yearly_share(e) == Approx(0.75 / 4));
+}
+
+TEST_CASE("a site and its people are paid while machines stand idle, too") {
+  Economics e = plain();
+  e.utilisation = 0.5;
+  e.colocation = Dollars{200};
+  e.staff = Dollars{3000};
+  e.storage_share = 0.1;
+  e.amortisation_years = 4;
+  // Half a year of a run bears a year of 3 machines: 10 kW each for 12 months at $200, $3,000 each; a tenth of $400,000
+  // over four years for storage.
+  const RunCost c = run_cost(price(), e, {2, 1, 8, Watts{10e3}, Seconds{0.5 * kYear}, false});
+  CHECK(c.parts.site.value() == Approx(3 * 10 * 200 * 12));
+  CHECK(c.parts.staff.value() == Approx(3 * 3000));
+  CHECK(c.parts.storage.value() == Approx(3 * 40e3 / 4));
+  CHECK(c.capital.value() == Approx(3 * (400e3 + 40e3 + 40e3)));
+  CHECK(c.a_year == c.parts.total());
+  const RunCost longer = run_cost(price(), e, {2, 1, 8, Watts{10e3}, Seconds{2 * kYear}, false});
+  CHECK(longer.a_year.value() == Approx(longer.parts.total().value() / 2));
+}
+
+TEST_CASE("a purchase has paid for itself when the rent that it saves has paid it") {
+  // Worked by hand: $300,000 and 5 % for storage are $315,000. A month has 730.5 hours; at 80 % use 8 GPUs at $3 are
+  // $14,025.60. 10 kW x 0.76 x 1.05 x 1.3 x 730.5 h x 0.8 x $0.08 = $485.01; the site takes $1,960, people $208.33. So
+  // $11,372.26 are saved a month: 27.7 months.
+  MachinePrice p;
+  p.purchase = Dollars{300e3};
+  const Economics e;
+  const auto months = break_even_months(p, e, 8, Watts{10e3}, Dollars{3});
+  REQUIRE(months);
+  CHECK(*months == Approx(315e3 / 11'372.26).epsilon(1e-4));
+  CHECK_FALSE(break_even_months(p, e, 8, Watts{10e3}, Dollars{0.5}));
 }
 
 TEST_CASE("idle years are paid by the runs") {

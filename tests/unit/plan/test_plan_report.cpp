@@ -1,5 +1,5 @@
 #include "core/config/settings/strategy.hpp"
-#include "core/report/results/plan_report.hpp"
+#include "core/report/plan/plan_report.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/plan/support.hpp"

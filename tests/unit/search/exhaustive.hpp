@@ -15,7 +15,8 @@ struct Exhausted {
 };
 
 inline Exhausted exhaustive(const SearchProblem& problem, const SearchOptions& options) {
-  const Space space(problem.workload, problem.own, problem.devices, options.fixed);
+  Space space(problem.workload, problem.own, problem.devices, options.fixed);
+  space.enumerate();
   Exhausted out;
   for (const Space::Plan& plan : space.plans())
     for (const auto& order : space.placements(plan)) {

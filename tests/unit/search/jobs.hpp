@@ -34,6 +34,13 @@ struct SearchJob {
   ScenarioJob job;
 };
 
+/// All legal plans of a problem.
+inline Space listed_space(const SearchProblem& problem) {
+  Space out(problem.workload, problem.own, problem.devices, {});
+  out.enumerate();
+  return out;
+}
+
 inline SearchOptions on_analytic(std::set<std::string> fixed = {}) {
   SearchOptions out;
   out.backend = "analytic";

@@ -14,11 +14,12 @@ namespace {
 /// Holds bounds against evaluations of plans spread over the space; returns how near the nearest bound comes.
 double nearest_bound(const SearchJob& job, std::size_t most) {
   const SearchProblem problem = job.problem();
-  const Space space(problem.workload, problem.own, problem.devices, {});
-  const std::size_t step = std::max<std::size_t>(1, space.plans().size() / most);
+  const Space space = listed_space(problem);
+  const std::vector<Space::Plan> plans = space.plans();
+  const std::size_t step = std::max<std::size_t>(1, plans.size() / most);
   double nearest = 0;
-  for (std::size_t i = step / 2; i < space.plans().size(); i += step) {
-    const StrategySettings s = space.settings(space.plans()[i]);
+  for (std::size_t i = step / 2; i < plans.size(); i += step) {
+    const StrategySettings s = space.settings(plans[i]);
     const Evaluation e = evaluate(problem, s);
     if (!e.refusal.empty()) continue;
     const Bound least = bound(pass_costs(problem, s), s, problem.workload.training.global_batch);
@@ -52,14 +53,15 @@ TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
       experts("tiny_mixtral", "dgx_h100", 1, 16, 64), bloom("bloom_176b_a100_384");
   for (const SearchJob* job : {&gpt2, &llama, &experts, &bloom}) {
     const SearchProblem problem = job->problem();
-    const Space space(problem.workload, problem.own, problem.devices, {});
+    const Space space = listed_space(problem);
+    const std::vector<Space::Plan> plans = space.plans();
     QuickEvaluator quick(problem, {});
     PlanTraffic traffic(problem);
-    const std::size_t step = std::max<std::size_t>(1, space.plans().size() / 150);
+    const std::size_t step = std::max<std::size_t>(1, plans.size() / 150);
     int held = 0, unequal = 0;
     double nearest = 0;
-    for (std::size_t i = step / 3; i < space.plans().size(); i += step) {
-      const StrategySettings s = space.settings(space.plans()[i]);
+    for (std::size_t i = step / 3; i < plans.size(); i += step) {
+      const StrategySettings s = space.settings(plans[i]);
       const Relaxed r = relaxed(quick, problem, relaxed_settings(s));
       if (!r.known) continue;
       const Evaluation e = evaluate(problem, s);

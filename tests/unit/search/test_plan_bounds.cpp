@@ -14,16 +14,17 @@ TEST_CASE("no plan is faster or smaller than all of its bounds, whatever it shar
       llama("llama3_8b", "dgx_h100", 2, 32, 4096), bloom("bloom_176b_a100_384");
   for (const SearchJob* job : {&gpt2, &shared_pcie, &llama, &bloom}) {
     const SearchProblem problem = job->problem();
-    const Space space(problem.workload, problem.own, problem.devices, {});
+    const Space space = listed_space(problem);
+    const std::vector<Space::Plan> plans = space.plans();
     QuickEvaluators quick(problem, {});
     const SearchOptions options;
-    const std::vector<std::uint32_t> none;
+    const std::vector<Space::Plan> none;
     PlanBounds bounds(problem, options, space, none, quick);
-    const std::size_t step = std::max<std::size_t>(1, space.plans().size() / (job == &bloom ? 60 : 150));
+    const std::size_t step = std::max<std::size_t>(1, plans.size() / (job == &bloom ? 60 : 150));
     int held = 0, steady = 0, moved = 0;
-    for (std::size_t i = step / 4; i < space.plans().size(); i += step) {
-      const auto orders = space.placements(space.plans()[i]);
-      StrategySettings s = space.settings(space.plans()[i]);
+    for (std::size_t i = step / 4; i < plans.size(); i += step) {
+      const auto orders = space.placements(plans[i]);
+      StrategySettings s = space.settings(plans[i]);
       s.placement = orders[i % orders.size()];
       const Bound least = bounds.of_settings({s}).front();
       const Evaluation e = evaluate(problem, s);

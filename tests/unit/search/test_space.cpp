@@ -15,8 +15,9 @@ namespace {
 /// Every n-th plan of a space.
 std::vector<StrategySettings> sampled_settings(const Space& space, std::size_t most) {
   std::vector<StrategySettings> out;
-  const std::size_t step = std::max<std::size_t>(1, space.plans().size() / most);
-  for (std::size_t i = 0; i < space.plans().size(); i += step) out.push_back(space.settings(space.plans()[i]));
+  const std::vector<Space::Plan> plans = space.plans();
+  const std::size_t step = std::max<std::size_t>(1, plans.size() / most);
+  for (std::size_t i = 0; i < plans.size(); i += step) out.push_back(space.settings(plans[i]));
   return out;
 }
 
@@ -25,7 +26,8 @@ std::vector<StrategySettings> sampled_settings(const Space& space, std::size_t m
 TEST_CASE("every plan of a space spreads the model over all devices and lowers, or is refused by lowering alone") {
   for (const char* model : {"tiny_gpt2", "tiny_llama", "tiny_mixtral"}) {
     const SearchJob job(model, "dgx_a100_80gb", 1, 16, 64);
-    const Space space(job.job.workload, job.job.strategy, 8, {});
+    Space space(job.job.workload, job.job.strategy, 8, {});
+    space.enumerate();
     int lowered = 0, refused = 0;
     for (const StrategySettings& s : sampled_settings(space, 150)) {
       INFO(plan_label(s));
@@ -46,7 +48,8 @@ TEST_CASE("every plan of a space spreads the model over all devices and lowers, 
 
 TEST_CASE("no two plans are the same plan") {
   const SearchJob job("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64);
-  const Space space(job.job.workload, job.job.strategy, 8, {});
+  Space space(job.job.workload, job.job.strategy, 8, {});
+  space.enumerate();
   std::set<SettingTexts> seen;
   for (const Space::Plan& p : space.plans()) {
     INFO(plan_label(space.settings(p)));
@@ -57,7 +60,8 @@ TEST_CASE("no two plans are the same plan") {
 
 TEST_CASE("the space has every strategy that a search promises") {
   const SearchJob job("gpt2", "dgx_a100_80gb", 1, 16, 64);
-  const Space space(job.job.workload, job.job.strategy, 8, {});
+  Space space(job.job.workload, job.job.strategy, 8, {});
+  space.enumerate();
   std::set<std::string> schedules_seen, words;
   for (const Space::Plan& p : space.plans()) {
     const StrategySettings s = space.settings(p);
@@ -85,7 +89,8 @@ TEST_CASE("what is fixed stays, and an impossible wish says who refused it") {
   StrategySettings wanted = job.job.strategy;
   wanted.tp = 2;
   wanted.zero_stage = 1;
-  const Space space(job.job.workload, wanted, 8, {"tp", "zero_stage"});
+  Space space(job.job.workload, wanted, 8, {"tp", "zero_stage"});
+  space.enumerate();
   for (const Space::Plan& p : space.plans()) {
     REQUIRE(space.settings(p).tp == 2);
     REQUIRE(space.settings(p).zero_stage == 1);
@@ -96,7 +101,8 @@ TEST_CASE("what is fixed stays, and an impossible wish says who refused it") {
 
 TEST_CASE("orders of axes: n axes larger than one have n! of them, the scenario's first") {
   const SearchJob job("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64);
-  const Space space(job.job.workload, job.job.strategy, 8, {});
+  Space space(job.job.workload, job.job.strategy, 8, {});
+  space.enumerate();
   std::map<int, std::size_t> expected{{0, 1}, {1, 1}, {2, 2}, {3, 6}};
   for (const Space::Plan& p : space.plans()) {
     const StrategySettings s = space.settings(p);

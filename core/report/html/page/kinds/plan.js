@@ -42,6 +42,7 @@ const plan_page = (a) => {
     cost_section(a, list);
     days_section(a, list);
     curve_section(list);
+    swings_section(list[0]);
   }
   const prices = all.flatMap((c) => ((c.price && c.price.sources) || []).map((s) => [name_of(c), s.figure, s.date, s.evidence, s.source]));
   assumptions(
@@ -83,6 +84,7 @@ const how_table = (list) =>
       { title: 'strategy' },
       { title: 'step time', number: true },
       { title: '10 to 90 %' },
+      { title: 'closed form', number: true },
       { title: 'MFU', number: true },
       { title: 'failure every', number: true },
       { title: 'checkpoint every', number: true },
@@ -93,6 +95,7 @@ const how_table = (list) =>
       c.label,
       cell(c.step_time_s, 'seconds', { path: `answer.candidates.${c.at}.step_time_s` }),
       span_text(c, 'step_time_s', seconds),
+      c.played_by ? cell(c.closed_form_step_time_s * (1 + (c.bias || 0)), 'seconds') : 'not played',
       cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),
       c.mtbf_hours ? { text: `${significant(c.mtbf_hours, 3)} h`, value: c.mtbf_hours } : '–',
       c.checkpoint_interval_s ? { text: `${significant(c.checkpoint_interval_s / 60, 3)} min`, value: c.checkpoint_interval_s } : '–',
@@ -159,11 +162,14 @@ const plan_table = (list) => {
     [
       { title: '' },
       { title: 'machine' },
+      { title: 'machines', number: true },
       { title: 'GPUs', number: true },
       { title: 'days', number: true },
       { title: '10 to 90 %' },
+      { title: 'late', number: true },
       { title: 'cost', number: true },
       { title: '10 to 90 %' },
+      { title: 'at once', number: true },
       { title: 'goodput', number: true },
       { title: 'MWh', number: true },
       { title: 'by the deadline' },
@@ -174,11 +180,14 @@ const plan_table = (list) => {
       cells: [
         String(c.rank),
         name_of(c),
+        c.machines ? { text: `${fixed(c.machines, 0)}${c.spares > 0 ? `+${fixed(c.spares, 0)}` : ''}`, value: c.machines } : '–',
         { text: fixed(c.gpus, 0), value: c.gpus, path: `answer.candidates.${c.at}.gpus` },
         { text: significant(c.days, 3), value: c.days, path: `answer.candidates.${c.at}.days` },
         span_text(c, 'days', (x) => significant(x, 3)),
+        typeof c.odds_late === 'number' ? cell(c.odds_late, 'percent', { path: `answer.candidates.${c.at}.odds_late` }) : '–',
         cell(c.cost_usd, 'usd', { path: `answer.candidates.${c.at}.cost_usd` }),
         span_text(c, 'cost_usd', usd),
+        typeof c.capital_usd === 'number' ? cell(c.capital_usd, 'usd', { path: `answer.candidates.${c.at}.capital_usd` }) : '–',
         c.goodput ? cell(c.goodput, 'percent', { path: `answer.candidates.${c.at}.goodput` }) : '–',
         c.energy_mwh ? { text: significant(c.energy_mwh, 3), value: c.energy_mwh, path: `answer.candidates.${c.at}.energy_mwh` } : '–',
         grade(c),
@@ -186,6 +195,47 @@ const plan_table = (list) => {
       ],
     })),
   );
+};
+
+// What one figure more or less does to the cost, the widest first.
+const swings_section = (c) => {
+  const swings = c.tornado || [];
+  if (swings.length === 0) return;
+  const first = swings[0];
+  section({
+    id: 'tornado',
+    title: 'What moves the cost most',
+    see: `${capital(name_of(c))} at its size: with ${first.figure} from ${first.from} to ${first.to} the run costs ${usd(first.cost_from_usd)} to ${usd(first.cost_to_usd)}.`,
+    chart: ranges_chart(
+      swings.map((s) => ({
+        label: s.figure,
+        value: c.cost_usd,
+        low: Math.min(s.cost_from_usd, s.cost_to_usd),
+        high: Math.max(s.cost_from_usd, s.cost_to_usd),
+        misses: false,
+      })),
+      { name: 'US dollars', text: usd, limit: null },
+    ),
+    tables: [
+      table(
+        'One figure at a time',
+        [
+          { title: 'figure' },
+          { title: 'from' },
+          { title: 'to' },
+          { title: 'cost', number: true },
+          { title: 'cost', number: true },
+        ],
+        swings.map((s, i) => [
+          s.figure,
+          s.from,
+          s.to,
+          cell(s.cost_from_usd, 'usd', { path: `answer.candidates.${c.at}.tornado.${i}.cost_from_usd` }),
+          cell(s.cost_to_usd, 'usd', { path: `answer.candidates.${c.at}.tornado.${i}.cost_to_usd` }),
+        ]),
+      ),
+    ],
+  });
 };
 
 const days_section = (a, list) => {

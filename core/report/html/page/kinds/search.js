@@ -134,6 +134,8 @@ const candidates_section = (a, list, front) => {
   const least = largest_by(on_front.length > 0 ? on_front : list, (c) => -c.memory_bytes);
   const capacity = list[0].memory_capacity_bytes;
   const tallest = Math.max(...points.map((p) => p.y));
+  const ranged = list.some((c) => c.step_time_s_p10 > 0);
+  const tied = list.findIndex((c) => !c.tied);
   section({
     id: 'front',
     title: 'Time against memory',
@@ -155,11 +157,12 @@ const candidates_section = (a, list, front) => {
         : `${plural(on_front.length, 'plan')} ${on_front.length === 1 ? 'is' : 'are'} beaten by none in both; the leanest, ${least.label}, needs ${text_of('gib', least.memory_bytes)} instead of ${text_of('gib', list[0].memory_bytes)} and takes ${percent(least.step_time_s / list[0].step_time_s - 1)} longer.`,
     tables: [
       table(
-        'The best',
+        tied === 1 || !ranged ? 'The best' : `The best; 1 to ${tied < 0 ? list.length : tied} are tied: predictions do not tell them apart`,
         [
           { title: '' },
           { title: 'plan' },
           { title: 'step time', number: true },
+          ...(ranged ? [{ title: 'likely', number: true }] : []),
           { title: 'played', number: true },
           { title: 'tokens/s/GPU', number: true },
           { title: 'MFU', number: true },
@@ -172,6 +175,7 @@ const candidates_section = (a, list, front) => {
             { text: String(c.rank), value: c.rank },
             c.label,
             cell(c.step_time_s, 'seconds', { path: `answer.candidates.${c.at}.step_time_s` }),
+            ...(ranged ? [c.step_time_s_p10 > 0 ? `${seconds(c.step_time_s_p10)} to ${seconds(c.step_time_s_p90)}` : '–'] : []),
             c.simulated_step_time_s ? cell(c.simulated_step_time_s, 'seconds', { path: `answer.candidates.${c.at}.simulated_step_time_s` }) : '–',
             cell(c.tokens_per_s_per_gpu, 'number', { path: `answer.candidates.${c.at}.tokens_per_s_per_gpu` }),
             cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),

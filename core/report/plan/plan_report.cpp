@@ -1,23 +1,18 @@
-#include "core/report/results/plan_report.hpp"
+#include "core/report/plan/plan_report.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-#include "core/base/index.hpp"
 #include "core/plan/plan_words.hpp"
 #include "core/play/words.hpp"
-#include "core/search/settings_json.hpp"
-#include "core/search/space.hpp"
+#include "core/report/plan/plan_json.hpp"
 
 namespace rehearse {
 
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr double kSparseCurve = 1.2;  // Sizes that are shown differ by at least this factor.
 
@@ -52,6 +47,7 @@ Table candidates_table(const PlanAnswer& answer) {
            {"GPUs", true},
            {"days", true},
            {"80 % range", true},
+           {"late %", true},
            {"cost", true},
            {"at once", true},
            {""}},
@@ -64,10 +60,10 @@ Table candidates_table(const PlanAnswer& answer) {
       for (std::string cell :
            {fmt::format("{}{}", p->machines, p->spares > 0 ? fmt::format("+{}", p->spares) : ""), with_commas(p->gpus),
             days_text(d), fmt::format("{}-{}", days_text(d * a.range.low), days_text(d * a.range.high)),
-            money(p->cost.parts.total()), money(p->cost.capital)})
+            fmt::format("{:.0f}", 100 * a.odds_late), money(p->cost.parts.total()), money(p->cost.capital)})
         row.push_back(std::move(cell));
     } else {
-      row.insert(row.end(), 6, "-");
+      row.insert(row.end(), 7, "-");
     }
     row.push_back(meets(a));
     t.rows.push_back(std::move(row));
@@ -98,11 +94,20 @@ Facts line_each(const PlanAnswer& answer, const std::string& title,
   return out;
 }
 
+/// Whether the step was played, and what the closed form said where it is more than 2 % off.
+std::string played_text(const StepChoice& step) {
+  if (step.played_by.empty()) return " (closed form)";
+  const double off = step.closed_form / step.step_time;
+  return off < 0.98 || off > 1.02
+             ? fmt::format(" played on {} (closed form {:.3g} s)", step.played_by, step.closed_form.value())
+             : " played on " + step.played_by;
+}
+
 Facts strategies(const PlanAnswer& answer) {
   return line_each(answer, "Best strategy found", [](const CandidateAnswer&, const PlanPoint& p) {
-    return fmt::format("{}; batch {}, {:.3g} s a step, MFU {} %, {} % of memory", p.step.label,
+    return fmt::format("{}; batch {}, {:.3g} s a step{}, MFU {} %, {} % of memory", p.step.label,
                        with_commas(static_cast<double>(p.step.global_batch)), p.step.step_time.value(),
-                       percent(p.step.mfu), percent(p.step.needed / p.step.capacity));
+                       played_text(p.step), percent(p.step.mfu), percent(p.step.needed / p.step.capacity));
   });
 }
 
@@ -110,6 +115,9 @@ Table money_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Cost of the run",
                        {{"purchase", true},
                         {"network", true},
+                        {"storage", true},
+                        {"site", true},
+                        {"staff", true},
                         {"power", true},
                         {"cooling", true},
                         {"rental", true},
@@ -120,12 +128,40 @@ Table money_table(const PlanAnswer& answer) {
                          const Dollars total = c.total();
                          return std::vector<std::string>{money(c.purchase),
                                                          money(c.network),
+                                                         money(c.storage),
+                                                         money(c.site),
+                                                         money(c.staff),
                                                          money(c.power),
                                                          money(c.cooling),
                                                          money(c.rental),
                                                          money_range(total * a.range.low, total * a.range.high),
                                                          three_digits(in_mwh(p.cost.energy))};
                        });
+}
+
+/// Of what is bought, when it has paid for itself against renting such GPUs.
+Facts break_even_facts(const PlanAnswer& answer) {
+  Facts out{"Bought against rented, at the same utilisation", {}};
+  for (const CandidateAnswer& a : answer.ranked) {
+    if (!a.rent || !a.point) continue;
+    const std::string rent =
+        to_string(*a.rent, 3) + " a GPU hour" + (a.rented_from == a.candidate.name ? "" : " (" + a.rented_from + ")");
+    out.rows.emplace_back(a.candidate.name,
+                          a.break_even
+                              ? fmt::format("has paid for itself after {:.0f} months against {}", *a.break_even, rent)
+                              : fmt::format("never pays against {}: running it costs as much", rent));
+  }
+  return out;
+}
+
+/// A tornado as text: the widest swings of the first candidate.
+Table swings_table(const CandidateAnswer& a) {
+  Table t{fmt::format("What moves the cost of {} most, at its size", a.candidate.name),
+          {{"figure"}, {"from", true}, {"to", true}, {"cost", true}, {"cost", true}, {"swing", true}},
+          {}};
+  for (const Swing& s : a.swings)
+    t.rows.push_back({s.what, s.from, s.to, money(s.cost_from), money(s.cost_to), money(s.width())});
+  return t;
 }
 
 Table failures_table(const PlanAnswer& answer) {
@@ -197,168 +233,27 @@ std::string method_text(const Plan& plan) {
   const Economics& e = plan.economics;
   return fmt::format(
       "Days = tokens / (tokens per step) x step time / goodput. Goodput = stragglers x checkpoints x spares. A "
-      "purchase counts by its share of {:g} years at {:.0f} % use; machines draw {:.0f} % of their rated power, the "
+      "purchase counts by its share of {:g} years at {:.0f} % use, with {:.0f} % interest a year and less {:.0f} % "
+      "that "
+      "it is worth then; so do network and storage ({:.0f} % of the machines). Site: {} a kW and month; staff: {} a "
+      "machine and year. Machines draw {:.0f} % of their rated power, the "
       "site {:g} times as "
       "much, at {} per kWh. '+N' after machines: spares. At once: machines and network, before the first step. Save "
       "every: checkpoints; late %: waiting for the slowest rank; short %: of machines, without enough spares. 'In "
-      "time': the slow end of the range meets the deadline; 'may be late': the prediction meets it, the slow end does "
-      "not; 'late': nor does the prediction.",
-      e.amortisation_years, 100 * e.utilisation, 100 * e.power_share, e.pue, to_string(e.electricity, 3));
-}
-
-ordered_json strategy_json(const StepChoice& s) {
-  ordered_json out = settings_json(s.strategy);
-  out["global_batch"] = s.global_batch;
-  return out;
-}
-
-ordered_json parts_json(const CostParts& c) {
-  return {{"purchase", c.purchase.value()},
-          {"power", c.power.value()},
-          {"cooling", c.cooling.value()},
-          {"network", c.network.value()},
-          {"rental", c.rental.value()}};
-}
-
-ordered_json curve_json(const CandidateAnswer& a) {
-  ordered_json out = ordered_json::array();
-  for (const PlanPoint& p : a.curve) {
-    out.push_back({{"gpus", p.gpus},
-                   {"machines", p.machines},
-                   {"spares", p.spares},
-                   {"days", in_days(p.duration)},
-                   {"cost_usd", p.cost.parts.total().value()},
-                   {"capital_usd", p.cost.capital.value()},
-                   {"energy_mwh", in_mwh(p.cost.energy)},
-                   {"mfu", p.step.mfu},
-                   {"goodput", p.goodput.total},
-                   {"label", p.step.label}});
-  }
-  return out;
-}
-
-ordered_json price_json(const CandidateAnswer& a) {
-  ordered_json out{{"rented", a.rented}};
-  if (a.price.purchase) out["purchase_usd"] = a.price.purchase->value();
-  if (a.price.network) out["network_usd"] = a.price.network->value();
-  if (a.price.rental) out["rental_usd_per_gpu_hour"] = a.price.rental->value();
-  out["rated_power_w"] = a.facts.rated.value();
-  out["rated_power_estimated"] = a.facts.rated_estimated;
-  out["sources"] = ordered_json::array();
-  for (const PriceSource& s : a.price.sources)
-    out["sources"].push_back(
-        {{"figure", s.figure}, {"date", s.date}, {"source", s.text}, {"evidence", name_of(s.evidence)}});
-  return out;
-}
-
-ordered_json reliability_json(const ReliabilityProfile& r) {
-  ordered_json out{{"profile", r.name}, {"mtbf_hours", ordered_json::object()}, {"sources", ordered_json::array()}};
-  for (int p = 0; p < kParts; ++p) out["mtbf_hours"][nth(part_names(), p)] = in_hours(nth(r.times.of, p));
-  for (const Source& s : r.sources) out["sources"].push_back({{"source", s.text}, {"evidence", name_of(s.evidence)}});
-  return out;
-}
-
-ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
-  const double step = p.step.step_time.value(), d = in_days(p.duration), cost = p.cost.parts.total().value();
-  const Goodput& g = p.goodput;
-  return {{"gpus", p.gpus},
-          {"machines", p.machines},
-          {"spares", p.spares},
-          {"strategy", strategy_json(p.step)},
-          {"label", p.step.label},
-          {"step_time_s", step},
-          {"step_time_s_p10", step * a.range.low},
-          {"step_time_s_p90", step * a.range.high},
-          {"modelled_step_time_s", step / a.range.middle},
-          {"bias", a.range.middle - 1},
-          {"mfu", p.step.mfu},
-          {"memory_needed_bytes", p.step.needed.value()},
-          {"memory_capacity_bytes", p.step.capacity.value()},
-          {"days", d},
-          {"days_p10", d * a.range.low},
-          {"days_p90", d * a.range.high},
-          {"goodput", g.total},
-          {"goodput_parts", {{"stragglers", g.stragglers}, {"checkpoints", g.checkpoints}, {"spares", g.spares}}},
-          {"mtbf_hours", in_hours(g.mtbf)},
-          {"interruptions_per_day", g.interruptions_per_day},
-          {"checkpoint_interval_s", g.interval.value()},
-          {"checkpoint_write_s", g.write.value()},
-          {"cost_usd", cost},
-          {"cost_usd_p10", cost * a.range.low},
-          {"cost_usd_p90", cost * a.range.high},
-          {"cost_parts", parts_json(p.cost.parts)},
-          {"capital_usd", p.cost.capital.value()},
-          {"energy_mwh", in_mwh(p.cost.energy)}};
-}
-
-ordered_json candidate_json(const CandidateAnswer& a, int rank) {
-  ordered_json out{{"rank", rank},       {"name", a.candidate.name},   {"machine", a.facts.id},
-                   {"gpu", a.facts.gpu}, {"network", a.facts.network}, {"interrupted", a.interrupted}};
-  if (a.point) {
-    out.update(figures_json(a, *a.point));
-  } else {
-    for (const char* key : {"gpus",
-                            "machines",
-                            "strategy",
-                            "label",
-                            "step_time_s",
-                            "step_time_s_p10",
-                            "step_time_s_p90",
-                            "modelled_step_time_s",
-                            "bias",
-                            "mfu",
-                            "days",
-                            "days_p10",
-                            "days_p90",
-                            "goodput",
-                            "mtbf_hours",
-                            "checkpoint_interval_s",
-                            "cost_usd",
-                            "cost_usd_p10",
-                            "cost_usd_p90",
-                            "cost_parts",
-                            "energy_mwh"})
-      out[key] = nullptr;
-  }
-  out["meets_deadline"] = a.meets_deadline;
-  out["meets_deadline_p90"] = a.meets_deadline_high;
-  out["meets_budget"] = a.meets_budget;
-  out["curve"] = curve_json(a);
-  out["why_not"] = a.why_not;
-  out["range_source"] = a.range.source;
-  out["reliability"] = reliability_json(a.reliability);
-  out["price"] = price_json(a);
-  out["evaluated"] = a.evaluated;
-  return out;
-}
-
-std::string json_of(const PlanAnswer& answer, const std::string& version) {
-  const Plan& plan = answer.plan;
-  ordered_json out{{"schema", kPlanResultSchema},
-                   {"version", version},
-                   {"plan", plan.name},
-                   {"question", answer.question},
-                   {"model", answer.model},
-                   {"parameters", answer.parameters},
-                   {"tokens", plan.base.training.tokens},
-                   {"deadline_days", in_days(plan.deadline)},
-                   {"budget_usd", plan.budget ? ordered_json(plan.budget->value()) : ordered_json()},
-                   {"objective", name_of(plan.objective)},
-                   {"candidates", ordered_json::array()}};
-  for (const CandidateAnswer& a : answer.ranked)
-    out["candidates"].push_back(candidate_json(a, static_cast<int>(out["candidates"].size()) + 1));
-  out["why"] = answer.why;
-  out["interrupted"] = answer.interrupted;
-  return out.dump(2) + "\n";
+      "time': with the odds asked for, {:g}, the run meets the deadline; 'may be late': the prediction meets it, with "
+      "worse odds; 'late': nor does the prediction. Late % in the first table: how likely the run ends later.",
+      e.amortisation_years, 100 * e.utilisation, 100 * e.cost_of_capital, 100 * e.residual_share, 100 * e.storage_share,
+      to_string(e.colocation, 3), to_string(e.staff, 3), 100 * e.power_share, e.pue, to_string(e.electricity, 3),
+      plan.odds);
 }
 
 Table records_of(const PlanAnswer& answer) {
   Table t;
-  for (const char* title :
-       {"rank",         "candidate",    "machine",        "machines",     "spares",    "gpus",        "strategy",
-        "step_time_s",  "mfu",          "days",           "days_p10",     "days_p90",  "goodput",     "cost_usd",
-        "cost_usd_p10", "cost_usd_p90", "purchase_usd",   "network_usd",  "power_usd", "cooling_usd", "rental_usd",
-        "capital_usd",  "energy_mwh",   "meets_deadline", "meets_budget", "why_not"})
+  for (const char* title : {"rank",      "candidate",   "machine",      "machines",       "spares",       "gpus",
+                            "strategy",  "step_time_s", "mfu",          "days",           "days_p10",     "days_p90",
+                            "goodput",   "cost_usd",    "cost_usd_p10", "cost_usd_p90",   "purchase_usd", "network_usd",
+                            "power_usd", "cooling_usd", "rental_usd",   "capital_usd",    "energy_mwh",   "storage_usd",
+                            "site_usd",  "staff_usd",   "odds_late",    "meets_deadline", "meets_budget", "why_not"})
     t.columns.push_back({title});
   int rank = 0;
   for (const CandidateAnswer& a : answer.ranked) {
@@ -369,13 +264,29 @@ Table records_of(const PlanAnswer& answer) {
       for (const int n : {p->machines, p->spares, p->gpus}) row.push_back(std::to_string(n));
       row.push_back(p->step.label);
       const double d = in_days(p->duration), total = c.total().value();
-      for (const double v :
-           {p->step.step_time.value(), p->step.mfu, d, d * a.range.low, d * a.range.high, p->goodput.total, total,
-            total * a.range.low, total * a.range.high, c.purchase.value(), c.network.value(), c.power.value(),
-            c.cooling.value(), c.rental.value(), p->cost.capital.value(), in_mwh(p->cost.energy)})
+      for (const double v : {p->step.step_time.value(),
+                             p->step.mfu,
+                             d,
+                             d * a.range.low,
+                             d * a.range.high,
+                             p->goodput.total,
+                             total,
+                             total * a.range.low,
+                             total * a.range.high,
+                             c.purchase.value(),
+                             c.network.value(),
+                             c.power.value(),
+                             c.cooling.value(),
+                             c.rental.value(),
+                             p->cost.capital.value(),
+                             in_mwh(p->cost.energy),
+                             c.storage.value(),
+                             c.site.value(),
+                             c.staff.value(),
+                             a.odds_late})
         row.push_back(number(v));
     } else {
-      row.insert(row.end(), 20, "");
+      row.insert(row.end(), 24, "");
     }
     for (const bool b : {a.meets_deadline, a.meets_budget}) row.emplace_back(b ? "true" : "false");
     row.push_back(a.why_not);
@@ -399,13 +310,16 @@ Document plan_document(const PlanAnswer& answer, const std::string& program_vers
   if (!misses.rows.empty()) out.blocks.push_back(std::move(misses));
   if (std::any_of(answer.ranked.begin(), answer.ranked.end(),
                   [](const CandidateAnswer& a) { return a.point.has_value(); }))
-    for (DocumentBlock b : {DocumentBlock(strategies(answer)), DocumentBlock(money_table(answer)),
-                            DocumentBlock(failures_table(answer)), DocumentBlock(sizes(answer))})
+    for (DocumentBlock b :
+         {DocumentBlock(strategies(answer)), DocumentBlock(money_table(answer)),
+          DocumentBlock(break_even_facts(answer)), DocumentBlock(failures_table(answer)), DocumentBlock(sizes(answer))})
       out.blocks.push_back(std::move(b));
+  if (const CandidateAnswer& first = answer.ranked.front(); !first.swings.empty())
+    out.blocks.push_back(swings_table(first));
   out.blocks.push_back(Paragraph{method_text(answer.plan)});
   add_sources(answer, out.blocks);
   out.records = records_of(answer);
-  out.json = json_of(answer, program_version);
+  out.json = plan_json(answer, program_version);
   return out;
 }
 
