@@ -19,16 +19,39 @@ function(rehearse_test_options target)
   rehearse_ccache_precompiled(${target})
 endfunction()
 
+# rehearse_add_tool(name source.cpp ...)
+# A program that no test runs (speed, fits). The default build leaves it out; the target `tools` builds all of them.
+function(rehearse_add_tool name)
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARGN})
+  if(NOT TARGET tools)
+    add_custom_target(tools)
+  endif()
+  add_dependencies(tools ${name})
+endfunction()
+
+# Cases of a target, with these libraries beside the core.
+function(rehearse_compile_test target)
+  target_link_libraries(${target} PRIVATE rehearse_catch_main rehearse_source_path rehearse_core_shared ${ARGN})
+  rehearse_unity(${target})
+  rehearse_test_options(${target})
+  target_precompile_headers(${target} REUSE_FROM rehearse_test_headers)
+endfunction()
+
+# rehearse_add_test_objects(NAME name SOURCES a.cpp ... [LIBS lib ...])
+# Cases that several programs share: the object library test_<name>, whose objects they take as sources.
+function(rehearse_add_test_objects)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS" ${ARGN})
+  add_library(test_${arg_NAME} OBJECT ${arg_SOURCES})
+  rehearse_compile_test(test_${arg_NAME} ${arg_LIBS})
+endfunction()
+
 # rehearse_add_test(NAME name SOURCES a.cpp ... [LIBS lib ...] [LABELS label ...] [ENVIRONMENT NAME=value ...])
 # One Catch2 program, test_<name>, linked with the core, and one ctest test of the same name. A program in which a case
 # called REHEARSE_SKIP and none failed is reported as skipped: keep cases that need a device in a program of their own.
 function(rehearse_add_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(test_${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse_source_path rehearse_core_shared ${arg_LIBS})
-  rehearse_unity(test_${arg_NAME})
-  rehearse_test_options(test_${arg_NAME})
-  target_precompile_headers(test_${arg_NAME} REUSE_FROM rehearse_test_headers)
+  rehearse_compile_test(test_${arg_NAME} ${arg_LIBS})
   add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES SKIP_RETURN_CODE 77)
   if(arg_LABELS)

@@ -66,8 +66,9 @@ int steps_in_period(const StrategySettings& s, const InputSettings& input) {
 Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settings, Bytes most) {
   Evaluation out;
   try {
-    const StrategySettings chosen = with_shares(problem, settings);
-    if (const std::optional<ShortSteps> few = steps_that_tell(problem, chosen)) {
+    const StrategySettings chosen = with_shares(problem, problem.run(settings));
+    const bool own = !problem.trains_workload || problem.trains_workload(settings);
+    if (const std::optional<ShortSteps> few = own ? steps_that_tell(problem, chosen) : std::nullopt) {
       try {
         fill_in(problem, chosen, few, most, out);
         return out;
@@ -93,9 +94,11 @@ QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
       alone_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 1),
       following_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 2) {}
 
-std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
+std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& asked) {
   Evaluation out;
   try {
+    if (!trained(asked)) return {};
+    const StrategySettings settings = problem_.run(asked);
     const std::optional<QuickEstimate> e =
         (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
     if (!e) return {};

@@ -28,6 +28,14 @@ struct SearchProblem {
   int devices = 0;       ///< On which plans are spread.
   /// From settings to a Program; throws Error where they are refused.
   std::function<Program(const StrategySettings&)> lower;
+  /// Settings as the scenario's framework runs them, which lower() applies by itself; empty: as they are.
+  std::function<StrategySettings(const StrategySettings&)> as_run{};
+  /// Whether the framework trains `workload` under them; empty: it does. lower() knows what it trains else.
+  std::function<bool(const StrategySettings&)> trains_workload{};
+
+  [[nodiscard]] StrategySettings run(const StrategySettings& settings) const {
+    return as_run ? as_run(settings) : settings;
+  }
 };
 
 struct Evaluation {
@@ -63,10 +71,14 @@ class QuickEvaluator {
   /// One step on its own, whatever the settings hand on to the next, of the network with `layers` layers. Throws Error
   /// where they are refused.
   std::optional<QuickEstimate> alone(const StrategySettings& settings, int layers) {
-    return alone_.closed_form(settings, layers);
+    return trained(settings) ? alone_.closed_form(problem_.run(settings), layers) : std::nullopt;
   }
 
  private:
+  [[nodiscard]] bool trained(const StrategySettings& settings) const {
+    return !problem_.trains_workload || problem_.trains_workload(settings);
+  }
+
   const SearchProblem& problem_;
   Bytes most_;
   QuickEstimator alone_, following_;

@@ -77,6 +77,17 @@ const std::vector<Rule>& rules_deepspeed() {
                                                                          static_cast<std::int64_t>(v.get<double>())}})
                                                      : Flags{};
        }},
+      {"strategy.zero3.max_live_parameters", "zero_optimization.stage3_max_live_parameters",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.zero_stage == 3 ? deepspeed_flags({{"strategy.zero3.max_live_parameters",
+                                                                         static_cast<std::int64_t>(v.get<double>())}})
+                                                     : Flags{};
+       }},
+      choice("strategy.offload_parameters", "zero_optimization.offload_param",
+             {{false, {}},
+              {true,
+               {deepspeed_flags({{"job.offload_parameters", "cpu"}}).front(),
+                {"zero_optimization.offload_param.pin_memory", true}}}}),
       in_deepspeed("strategy.overlap.grad_reduce"),
       choice("strategy.offload", "zero_optimization.offload_optimizer",
              {{"none", {}},
@@ -154,6 +165,7 @@ Exported write_deepspeed(const ExportInput& in) {
 
 [[maybe_unused]] const bool entered_deepspeed =
     enter("deepspeed", "a ds_config.json of DeepSpeed", rules_deepspeed(), write_deepspeed);
+[[maybe_unused]] const bool deepspeed_writes_for = writes_for("deepspeed", "megatron-deepspeed");
 
 }  // namespace
 

@@ -68,4 +68,10 @@ using Exporter = std::function<Exported(const ExportInput&)>;
 /// "megatron", "torchtitan", ... Parameters of an entry are its table: key of the scenario, flag.
 [[nodiscard]] Registry<Exporter>& exporters();
 
+/// The profile (topologies/frameworks) of the software that `target` writes for, "torchtitan@0.2.2"; empty for
+/// launchers and formats.
+[[nodiscard]] std::string framework_of_target(const std::string& target);
+/// Enters it, from the target's own file. Returns true, for static initialisers.
+bool writes_for(const std::string& target, const std::string& framework);
+
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #include "core/export/setting_table.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -16,6 +17,24 @@ namespace rehearse {
 Registry<Exporter>& exporters() {
   static Registry<Exporter> registry("export target");
   return registry;
+}
+
+namespace {
+
+std::map<std::string, std::string>& frameworks_of_targets() {
+  static std::map<std::string, std::string> known;
+  return known;
+}
+
+}  // namespace
+
+std::string framework_of_target(const std::string& target) {
+  const auto at = frameworks_of_targets().find(target);
+  return at == frameworks_of_targets().end() ? std::string() : at->second;
+}
+
+bool writes_for(const std::string& target, const std::string& framework) {
+  return frameworks_of_targets().emplace(target, framework).second;
 }
 
 std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const std::filesystem::path& models) {

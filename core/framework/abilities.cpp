@@ -32,6 +32,9 @@ std::vector<Asked> asked_of(const StrategySettings& s) {
   out.emplace_back("recompute", name_of(s.recompute));
   if (s.offload == Offload::optimizer || s.offload == Offload::all) out.emplace_back("offload", "optimizer");
   if (s.offload == Offload::activations || s.offload == Offload::all) out.emplace_back("offload", "activations");
+  if (s.declared.find("strategy.offload_parameters") != nullptr) out.emplace_back("offload", "parameters");
+  if (s.declared.find("strategy.optimizer_in_backward") != nullptr)
+    out.emplace_back("strategy", "optimizer_in_backward");
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/strategy/bodies/optimizer_state.hpp"
 
 namespace rehearse {
 
@@ -22,6 +23,11 @@ void check_executable(const PlanRequest& request) {
     if (const std::string gap = execution_gap(name); !gap.empty())
       throw Error(ErrorKind::unavailable, fmt::format("{} is simulated only: {}", name, gap), "strategy",
                   "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
+  if (const std::string gap = optimizer_state_gap(request.workload); !gap.empty())
+    throw Error(ErrorKind::unavailable, fmt::format("these optimizer states are simulated only: {}", gap),
+                "training.optimizer_states",
+                "'rehearse simulate' plays this plan; leave training.optimizer_states and training.master_weights out "
+                "to run it");
 }
 
 }  // namespace rehearse

@@ -23,6 +23,7 @@
 #include "core/strategy/roles/gradient_placeholders.hpp"
 #include "core/strategy/roles/roles.hpp"
 #include "core/strategy/roles/skips.hpp"
+#include "core/strategy/roles/update_in_backward.hpp"
 #include "core/strategy/shares.hpp"
 #include "core/strategy/stage_cuts.hpp"
 #include "core/strategy/workload.hpp"
@@ -47,7 +48,9 @@ class Lowering {
     const PlanRequest request{workload_, settings_, m};
     microbatches_ = microbatches_per_replica(settings_, workload_, m);
     for (const int own : microbatches_) schedule_.check({settings_.pp, settings_.virtual_stages, own});
-    const LayoutPlan plan = plan_layouts(request);
+    check_update_in_backward(request);
+    LayoutPlan plan = plan_layouts(request);
+    plan.updates_in_backward = updates_in_backward(settings_);
     program_.name = workload_.network.name;
     program_.bodies.reserve(64);  // Task graphs are copied where a vector grows.
     program_.microbatches = m;
@@ -190,7 +193,7 @@ class Lowering {
         for (const int body : {made.forward.body, made.backward.body})
           if (body >= 0) cut_at_communication(nth(program_.bodies, body), frame_.compute, frame_.ep);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
-      if (step.shards_gradients())
+      if (step.makes_gradients())
         overwrite_fresh_gradients(b, nth(program_.bodies, made.backward.body), syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
@@ -249,7 +252,7 @@ class Lowering {
         make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
     body_at_ = std::move(made.body_at);
     groups_ = std::move(made.groups);
-    if (!step.shards_gradients()) return;
+    if (!step.makes_gradients()) return;
     for (const auto& [block, body] : made.backwards)
       overwrite_fresh_gradients(static_cast<std::size_t>(block), nth(program_.bodies, body),
                                 syncs_every_microbatch(settings_, true));
@@ -266,7 +269,8 @@ class Lowering {
       if (c == nullptr || !c->accumulates) continue;
       for (const Operand& o : body.graph[v].operands) {
         const int tensor = nth(body.formals, o.formal).like;
-        if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second)
+        const bool fresh = nth(program_.tensors, tensor).lifetime == Lifetime::step;
+        if (o.access == Access::update && fresh && first_gradient(b, tensor) && seen.insert(tensor).second)
           c->accumulate_if = adds;
       }
     }

@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/strategy/bodies/optimizer_state.hpp"
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -223,6 +224,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   check_launch_blocking(workload, settings);
   check_frozen(workload, settings);
   check_stored_weights(workload);
+  check_optimizer_state(workload, settings);
   check_recurrence(workload, settings);
   check_repeated_sums(workload, settings);
   check_discriminator(workload);

@@ -9,8 +9,10 @@ namespace rehearse {
 struct StateShards {
   double weights = 1, gradients = 1, optimizer = 1;
   bool optimizer_on_device = true;  ///< Not in host memory.
-  bool slices_of_weights = true;    ///< false: gathered from the optimizer's master copy, where there is one.
-  bool weights_stay = false;        ///< Whole from the first pass of a step to the last.
+  /// false: in host memory, or gathered from the optimizer's master copy, where there is one.
+  bool slices_of_weights = true;
+  bool gradients_persist = true;  ///< false: they may go as soon as they are there.
+  bool weights_stay = false;      ///< Whole from the first pass of a step to the last.
   /// Whole from the first backward to the last, as they are divided after that one only.
   bool gradients_stay = false;
 };

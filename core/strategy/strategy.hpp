@@ -40,6 +40,11 @@ struct LayoutPlan {
   bool central_update = false;
   /// Optimizer state is in host memory and updated there.
   bool optimizer_on_host = false;
+  /// Slices of parameters, where they are stored so, are in host memory, too: they are copied to the device before each
+  /// gather.
+  bool parameters_on_host = false;
+  /// A parameter is updated as soon as its gradient is final, which then goes.
+  bool updates_in_backward = false;
 };
 /// Whether a parameter with this layout belongs to experts: it is laid out in the expert view.
 [[nodiscard]] bool in_expert_view(const Layout& layout);

@@ -89,7 +89,7 @@ class TraceSink {
   [[nodiscard]] virtual bool wants(int rank) const = 0;
   /// About so many spans will come: told before the first.
   virtual void expect(std::size_t /*spans*/) {}
-  virtual void span(const Span& span) = 0;
+  virtual void span(Span span) = 0;
 };
 
 /// Keeps everything in memory.
@@ -98,7 +98,7 @@ class Trace final : public TraceSink {
   explicit Trace(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
   [[nodiscard]] bool wants(int rank) const override;
   void expect(std::size_t more) override { spans.reserve(spans.size() + more); }
-  void span(const Span& span) override { spans.push_back(span); }
+  void span(Span span) override { spans.push_back(std::move(span)); }
 
   std::vector<std::string> streams;  ///< Names by index.
   std::vector<Span> spans;

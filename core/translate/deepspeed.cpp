@@ -31,6 +31,8 @@ void add_zero(std::vector<Term>& t) {
   t.push_back(number(z + "prefetch_bucket_size", "strategy.zero3.prefetch_bucket").only_read());
   t.push_back(number(z + "stage3_param_persistence_threshold", "strategy.zero3.persistence_threshold"));
   t.push_back(number(z + "param_persistence_threshold", "strategy.zero3.persistence_threshold").only_read());
+  t.push_back(number(z + "stage3_max_live_parameters", "strategy.zero3.max_live_parameters"));
+  t.push_back(number(z + "max_live_parameters", "strategy.zero3.max_live_parameters").only_read());
   t.push_back(number(z + "stage3_max_reuse_distance", "strategy.zero3.reuse_distance"));
   t.push_back(number(z + "max_reuse_distance", "strategy.zero3.reuse_distance").only_read());
   t.push_back(words(z + "offload_optimizer.device", "job.offload_optimizer", kDevices));

@@ -70,6 +70,9 @@ void add_data_parallelism(std::vector<Term>& t) {
   t.push_back(toggle("--defer-embedding-wgrad-compute", "job.defer_head_gradients"));
   t.push_back(number("--wgrad-deferral-limit", "job.deferral_limit"));
   t.push_back(toggle("--use-precision-aware-optimizer", "job.precise_optimizer"));
+  t.push_back(words("--exp-avg-dtype", "training.optimizer_states",
+                    {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}}));
+  t.push_back(words("--main-params-dtype", "training.master_weights", {{"fp32", "fp32"}, {"fp16", "fp16"}}));
   t.push_back(words("--ckpt-format", "job.checkpoint_format",
                     {{"torch", "torch"},
                      {"torch_dist", "torch_dist"},

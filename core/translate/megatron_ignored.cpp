@@ -261,8 +261,6 @@ void ignore_megatron(std::vector<Term>& t) {
           "--check-for-*",
           "--rerun-mode",
           "--main-grads-dtype",
-          "--main-params-dtype",
-          "--exp-avg-dtype",
           "--exp-avg-sq-dtype",
           "--ddp-average-in-collective",
           "--ddp-num-buckets",

@@ -167,6 +167,22 @@ TEST_CASE("a strategy in use as it says itself gives the result of one rank", "[
     }
 }
 
+TEST_CASE("parameters that are updated in backward train as those that are updated after it", "[parity]") {
+  for (const int ranks : {1, 2}) {
+    Job job = small_job(Net::gpt);
+    job.workload.training.clip_gradients = false;
+    job.strategy.microbatch = kSamples / ranks;
+    job.microbatches = 1;
+    job.strategy.fsdp.enabled = ranks > 1;
+    job.strategy.dp = job.strategy.dp_shard = ranks;
+    const Outcome after = run(job.lower(), kPairSteps, Numerics::fp64);
+    job.strategy.declared.set("strategy.optimizer_in_backward", true);
+    const Outcome within = run(job.lower(), kPairSteps, Numerics::fp64);
+    for (int i = 0; i < kPairSteps; ++i)
+      CHECK(nth(within.losses, i) == Approx(nth(after.losses, i)).epsilon(kTolerance));
+  }
+}
+
 TEST_CASE("a layer that may stand anywhere trains on two ranks as on one", "[one_place]") {
   for (const auto& kind : layer_kinds().entries()) {
     if (!kind.value.anywhere) continue;

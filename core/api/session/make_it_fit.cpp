@@ -118,7 +118,7 @@ class Trial {
       const StageMemory& worst = report.tightest();
       if (!report.fits()) return max(worst.needed - worst.capacity, Bytes{1});
       const int steps = steps_in_period(settings, session_.workload.input);
-      const Seconds time = estimate(program, cost_, settings, steps).step_time;
+      const Seconds time = estimate(program, cost_, session_.as_run(settings), steps).step_time;
       if (!best_ || time < best_->step_time)
         best_ = Suggestion{settings_text(session_.scenario.strategy, settings), worst.needed, time};
       return Bytes{0};

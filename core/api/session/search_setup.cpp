@@ -38,7 +38,9 @@ SearchProblem problem_of(const Session& session, const CostModel& cost) {
           cost,
           session.scenario.strategy,
           session.devices.empty() ? session.cluster.device_count() : static_cast<int>(session.devices.size()),
-          [&session](const StrategySettings& s) { return session.lowered(s); }};
+          [&session](const StrategySettings& s) { return session.lowered(s); },
+          [&session](const StrategySettings& s) { return session.as_run(s); },
+          [&session](const StrategySettings& s) { return !session.other_workload(s); }};
 }
 
 StepFigures figures_of(const Session& session) {

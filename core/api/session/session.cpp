@@ -142,9 +142,29 @@ std::string name_of_samples(const Network& network) {
   return sides > 1 ? "images" : "samples";
 }
 
-Program Session::lowered(const StrategySettings& settings) const {
-  Program program = devices.empty() ? lower(workload, settings, cluster)
-                                    : lower(workload, settings, static_cast<int>(devices.size()));
+StrategySettings Session::as_run(const StrategySettings& settings) const {
+  return plans ? plans->as_run(settings) : settings;
+}
+
+std::optional<Workload> Session::other_workload(const StrategySettings& settings) const {
+  if (!plans) return std::nullopt;
+  const auto usual = plans->facts(scenario.strategy), here = plans->facts(settings);
+  if (usual->training == here->training && usual->kernels == here->kernels) return std::nullopt;
+  Workload out = workload;
+  out.kernels = here->kernels;
+  out.training = here->training;
+  // Worked out from the model and the machines.
+  out.training.sequence_length = workload.training.sequence_length;
+  out.training.fp8.copies = workload.training.fp8.copies;
+  return out;
+}
+
+Program Session::lowered(const StrategySettings& asked) const {
+  const StrategySettings settings = as_run(asked);
+  const std::optional<Workload> other = other_workload(asked);
+  const Workload& used = other ? *other : workload;
+  Program program =
+      devices.empty() ? lower(used, settings, cluster) : lower(used, settings, static_cast<int>(devices.size()));
   if (!devices.empty()) program.device_of_rank = devices;
   return profile && profile->kind == "cpu" ? with_real_type(std::move(program), profile->settings.front().arithmetic)
                                            : program;
@@ -213,6 +233,10 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
                            : devices.empty() ? cluster.device_count()
                                              : static_cast<int>(devices.size()));
   std::optional<Framework> framework = framework_of(data, scenario);
+  std::shared_ptr<const FrameworkPlans> plans;
+  if (framework)
+    plans = std::make_shared<const FrameworkPlans>(*framework, scenario,
+                                                   FrameworkSite{cluster.parts().front().gpu->generation});
   std::vector<TakenFact> taken = framework_facts(framework, cluster, scenario);
   Network network = load_model(data, scenario);
   network =
@@ -222,6 +246,7 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data),     std::move(catalogue), std::move(scenario),  std::move(cluster), std::move(devices),
               std::move(workload), std::move(profile),   std::move(framework), std::move(taken)};
+  out.plans = std::move(plans);
   if (StrategySettings& strategy = out.scenario.strategy; options.resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance",
                            [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });

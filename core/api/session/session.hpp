@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/api/data_directory.hpp"
+#include "core/api/session/framework_plans.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/config/scenario.hpp"
 #include "core/framework/framework.hpp"
@@ -50,11 +51,17 @@ struct Session {
   };
   Changes changes{};
   std::vector<ErrorGroup> own{};  ///< Errors of steps that the user measured (observed.hpp).
+  /// What the framework does where the strategy is another; null without a framework.
+  std::shared_ptr<const FrameworkPlans> plans{};
 
   /// Throws Error (usage) where axes, sizes or the schedule do not work out.
   [[nodiscard]] Program lowered() const;
-  /// The same with other settings of the strategy.
+  /// The same with other settings of the strategy, under which a framework may do other things.
   [[nodiscard]] Program lowered(const StrategySettings& settings) const;
+  /// `settings` with what the framework does under them.
+  [[nodiscard]] StrategySettings as_run(const StrategySettings& settings) const;
+  /// The workload under them; nothing where it is `workload`.
+  [[nodiscard]] std::optional<Workload> other_workload(const StrategySettings& settings) const;
   /// Refers to `cluster`: the session must outlive it.
   [[nodiscard]] CostModel cost_model() const;
   [[nodiscard]] ReportHead head(const Program& program) const;

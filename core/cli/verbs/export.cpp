@@ -107,6 +107,23 @@ void write_files(const Exported& e, const std::string& folder) {
   }
 }
 
+/// Throws Error (usage) for what the target's software cannot do: of the release that the scenario names, else of that
+/// which the target writes for.
+void check_abilities(const Session& session, const std::string& target) {
+  const std::string usual = framework_of_target(target);
+  if (usual.empty()) return;
+  const Frameworks all = Frameworks::load(session.data.frameworks());
+  const Framework& written = all.find(usual);
+  const Framework& used = session.framework && session.framework->name == written.name ? *session.framework : written;
+  const std::vector<Ability> missing = lacking(used, session.scenario);
+  if (missing.empty()) return;
+  std::vector<std::string> reasons;
+  for (const Ability& a : missing) reasons.push_back(fmt::format("{} {} ({})", a.kind, a.name, a.source.text));
+  throw Error(
+      ErrorKind::usage, fmt::format("{} cannot do {}", used.id(), fmt::join(reasons, ", ")), session.scenario.origin,
+      fmt::format("change the plan, or its framework; 'rehearse explain framework:{}' says what it can do", used.id()));
+}
+
 int export_plan(const Arguments& arguments, Console& console) {
   const std::string target = arguments.text("--to");
   if (target.empty())
@@ -123,6 +140,7 @@ int export_plan(const Arguments& arguments, Console& console) {
   check_output(report);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
+  check_abilities(session, target);
   const Program program = session.lowered();
   const Exported e = exported(session, program, target);
   const std::string folder = arguments.text("--output", job_name(session.scenario.origin) + "." + target);

@@ -15,6 +15,7 @@
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/quick_step.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/roles/update_in_backward.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -148,7 +149,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
 /// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only.
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||
+  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || updates_in_backward(s) ||
       s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every ||
       s.deferred_head_gradients > 0)
     return false;

@@ -99,8 +99,12 @@ void take_offload(Draft& d) {
   if (optimizer || activations)
     d.follow("strategy.offload", optimizer && activations ? "all" : optimizer ? "optimizer" : "activations");
   if (const std::int64_t n = d.whole("job.offloaded_layers", 0); n > 0) d.follow("strategy.offload_layers", n);
-  if (d.word("job.offload_parameters", "none") != "none" || d.flag("job.cpu_offload"))
-    d.notes.push_back("parameters are offloaded to the host, and no key says it: predictions keep them on the GPU");
+  if (d.word("job.offload_parameters", "none") != "none" || d.flag("job.cpu_offload")) {
+    if (optimizer)
+      d.follow("strategy.offload_parameters", true);
+    else
+      d.notes.push_back("parameters are offloaded to the host without the optimizer: predictions keep them on the GPU");
+  }
   if (d.word("job.offload_optimizer") == "nvme")
     d.notes.push_back("optimizer state goes to NVMe, and no key says it: host memory is taken");
 }

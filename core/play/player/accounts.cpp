@@ -22,7 +22,8 @@ Accounts::Accounts(const Program& program, const Cast& cast, std::vector<std::ve
       books_(cast.actors.size()),
       ready_(cast.actors.size()),
       begin_(cast.actors.size()),
-      states_(states) {
+      states_(states),
+      names_(program.bodies.size()) {
   if (program.streams.size() > kMaxStreams) throw std::logic_error("more streams than the books hold");
   std::size_t expected = 0;
   for (std::size_t a = 0; a < cast.actors.size(); ++a) {
@@ -33,8 +34,12 @@ Accounts::Accounts(const Program& program, const Cast& cast, std::vector<std::ve
     const std::vector<PlayOp>& ops = nth(cast.compiled, cast.actors[a].compiled).ops;
     ready_[a].assign(ops.size(), 0.0);
     begin_[a].assign(ops.size(), 0.0);
-    for (const PlayOp& op : ops)
-      if (op.step == last_step_) expected += traced_[a].size() * static_cast<std::size_t>(std::max(1, op.entry_count));
+    for (const PlayOp& op : ops) {
+      if (op.step != last_step_ || op.kind == PlayOp::Kind::launch) continue;
+      // Communication, and the wait before it.
+      const std::int32_t spans = op.kind == PlayOp::Kind::compute ? op.entry_count : 2;
+      expected += traced_[a].size() * static_cast<std::size_t>(spans);
+    }
   }
   sink_.expect(expected);
 }
@@ -133,12 +138,21 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
   span.layer = e.layer;
   span.chunk = e.chunk;
   if (body.phase != Phase::optimizer) span.microbatch = e.microbatch;
-  span.name = part.task < 0 ? body.name : body.name + "/" + nth(body.graph, part.task).name;
+  span.name = name_of_part(e.body, part.task);
   span.backward = body.phase == Phase::input_grad || body.phase == Phase::weight_grad || body.phase == Phase::recompute;
   span.weight_gradients = body.phase == Phase::weight_grad;
   if (part.task < 0) span.body = e.body;
   span.category = body.phase == Phase::optimizer ? TimeCategory::optimizer : TimeCategory::matmul;
   return span;
+}
+
+const std::string& Accounts::name_of_part(std::int32_t body, std::int32_t task) const {
+  std::vector<std::string>& names = nth(names_, body);
+  const auto at = static_cast<std::size_t>(task + 1);
+  if (at >= names.size()) names.resize(at + 1);
+  const Body& of = nth(p_.bodies, body);
+  if (names[at].empty()) names[at] = task < 0 ? of.name : of.name + "/" + nth(of.graph, task).name;
+  return names[at];
 }
 
 std::int64_t Accounts::next_message(const TracedRank& rank, const PlayOp& op) {
@@ -159,10 +173,13 @@ void Accounts::emit_compute(std::int32_t actor, const PlayOp& op, double begin, 
     span.begin = Seconds{at};
     at = i + 1 == op.entry_count ? end : at + part.duration * stretch;
     span.end = Seconds{at};
-    for (const TracedRank& rank : nth(traced_, actor)) {
-      span.rank = rank.rank;
+    const std::vector<TracedRank>& ranks = nth(traced_, actor);
+    for (std::size_t r = 1; r < ranks.size(); ++r) {
+      span.rank = ranks[r].rank;
       sink_.span(span);
     }
+    span.rank = ranks.front().rank;
+    sink_.span(std::move(span));
   }
 }
 

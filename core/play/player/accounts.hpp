@@ -2,6 +2,7 @@
 // The books of a run: per actor where its time went, per stream how long it was active, and spans of the ranks wanted.
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "core/play/player/operation_states.hpp"
@@ -57,6 +58,8 @@ class Accounts {
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const;
   [[nodiscard]] bool wanted(std::int32_t actor) const { return !nth(traced_, actor).empty(); }
   [[nodiscard]] Span span_of(std::int32_t actor, const CompiledRole::Part& part) const;
+  /// "layer.forward/attention.qkv"; of task -1 the body's.
+  [[nodiscard]] const std::string& name_of_part(std::int32_t body, std::int32_t task) const;
   /// Messages of one channel are sent and received in one order, so that their position names them at both ends.
   [[nodiscard]] std::int64_t next_message(const TracedRank& rank, const PlayOp& op);
 
@@ -69,7 +72,8 @@ class Accounts {
   std::vector<std::vector<double>> ready_, begin_;
   OperationStates& states_;
   /// Per channel: sent and received so far, at ends whose spans are wanted.
-  std::vector<std::array<std::int64_t, 2>> messages_;  // By channel of all ranks.
+  std::vector<std::array<std::int64_t, 2>> messages_;    // By channel of all ranks.
+  mutable std::vector<std::vector<std::string>> names_;  // By body, and task + 1; made when asked for.
   std::int64_t causality_breaches_ = 0;
 };
 

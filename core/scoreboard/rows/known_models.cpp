@@ -103,6 +103,13 @@ std::string spelled(std::string_view name) {
   return joined(words, 0, words.size());
 }
 
+bool convolves(const Network& network) {
+  return std::any_of(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& block) {
+    return std::any_of(block.ops.begin(), block.ops.end(),
+                       [](const OpSpec& op) { return op.kind == OpKind::convolution; });
+  });
+}
+
 KnownModel described(const std::string& name, const json& config) {
   KnownModel out;
   out.name = name;
@@ -121,7 +128,8 @@ KnownModel described(const std::string& name, const json& config) {
 KnownModels::KnownModels(const ModelLibrary& library) : library_(&library) {
   for (const std::string& name : library.names()) {
     KnownModel model = described(name, load_json(library.find(name).string()));
-    if (model.layers == 0) continue;
+    model.images = model.layers == 0 && convolves(library.load(name));
+    if (model.layers == 0 && !model.images) continue;
     models_.push_back(std::move(model));
     spellings_.push_back({spelled(name), models_.size() - 1});
   }
@@ -139,6 +147,10 @@ const KnownModel* KnownModels::find(std::string_view text) const {
   const auto at =
       std::find_if(spellings_.begin(), spellings_.end(), [&](const Spelling& s) { return names(words, s.letters); });
   return at == spellings_.end() ? nullptr : &models_[at->model];
+}
+
+std::string KnownModels::configuration(const KnownModel& model) const {
+  return load_json(library_->find(model.name).string()).dump();
 }
 
 std::string KnownModels::resized(const KnownModel& model, std::int64_t positions, std::int64_t layers,

@@ -19,6 +19,7 @@ struct KnownModel {
   /// Positions are turned into queries and keys, or nowhere, so that any number of them has the same weights.
   bool rotary = false;
   bool experts = false;
+  bool images = false;            ///< Samples are images.
   std::int64_t dense_layers = 0;  ///< First layers without experts, where the configuration says how many.
 };
 
@@ -37,6 +38,8 @@ class KnownModels {
   /// and, where positions have no weights, for sequences of at least `positions` tokens, as text.
   [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers,
                                     std::int64_t dense_layers) const;
+  /// The configuration of `model`, as text.
+  [[nodiscard]] std::string configuration(const KnownModel& model) const;
   /// A shipped model by its name in the library, or a configuration as text.
   [[nodiscard]] Network load(const std::string& model) const { return library_->load(model); }
 

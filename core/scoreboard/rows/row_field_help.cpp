@@ -6,7 +6,7 @@ const std::vector<RowFieldHelp>& measured_field_help() {
   static const std::vector<RowFieldHelp> fields{
       {"iteration_time_s, step_time_s, iteration_time_ms, step_time_ms", "one optimizer step"},
       {"tokens_per_s, tokens_per_s_per_gpu, samples_per_s, samples_per_s_per_gpu, sequences_per_s",
-       "throughput of all GPUs or of one; tokens_per_second and tokens_per_sec are read, too"},
+       "throughput of all GPUs or of one; tokens_per_second and tokens_per_sec are read, too, and images_per_s"},
       {"model_tflops_per_gpu, mfu, mfu_pct, tflops_per_gpu, hfu, hfu_pct",
        "operations of a GPU, the last three with those of recomputation; sources count differently, so that such a row "
        "is listed and counts in no error figure"},
@@ -33,7 +33,7 @@ const std::vector<RowFieldHelp>& row_field_help() {
       {"sequence_parallel, torch_compile, limit_all_gathers", "truth values"},
       {"profile", "a framework and its release, of rehearse list frameworks"},
       {"framework", "a name, for the tables"},
-      {"model_family", "gpt2, gpt_neox, nemotron, mpt, llama, mixtral, qwen3_moe, deepseek_v3, gpt_oss"},
+      {"model_family", "gpt2, gpt_neox, nemotron, mpt, llama, mixtral, bert, qwen3_moe, deepseek_v3, gpt_oss"},
       {"attention", "unfused, flash_triton, flash1, flash2, flash3, cudnn_9.13 (versions up to it), cudnn"},
       {"merged_projections", "q, k and v are one product, gate and up another; truth value"},
       {"fp8_recipe", "as training.fp8.recipe of a scenario"},
@@ -48,6 +48,9 @@ const std::vector<RowFieldHelp>& row_field_help() {
       {"fused_activation", "a gated or squared activation outside experts is one kernel; with fused_kernels only"},
       {"gather_per_product", "as framework.gather_per_product of a scenario"},
       {"samples_first", "as framework.samples_first of a scenario"},
+      {"downsample_in_bottleneck, aux_logits, image_size",
+       "of networks of images, which are known by name: the stride of a residual block lies in its first 1 x 1 (v1); "
+       "Inception's auxiliary loss is taken; pixels of a side"},
       {"fused_cross_entropy", "the loss stores no probabilities"},
       {"fused_gradient_accumulation", "as framework.fused_gradient_accumulation of a scenario"},
       {"launch_blocking", "as framework.launch_blocking of a scenario"},
@@ -80,8 +83,14 @@ const std::vector<RowFieldHelp>& row_field_help() {
       {"scatter_gather", "pipeline messages are split over the tensor-parallel group"},
       {"recompute", "as in a row; full:5: the first 5 layers of every chunk; modules:mla_up_proj,mlp: these modules"},
       {"offload, offload_layers",
-       "optimizer, activations or both words: what is kept in host memory; activations of so many layers of a chunk, "
-       "its first, else of all but its last"},
+       "optimizer, parameters, activations or several of these words: what is kept in host memory (parameters: the "
+       "optimizer too); activations of so many layers of a chunk, its first, else of all but its last"},
+      {"optimizer_in_backward", "each parameter is updated, and its gradient freed, during backward"},
+      {"parameter_dtype",
+       "bf16, where precision says bf16: parameters and optimizer states are stored so, without master weights"},
+      {"optimizer_states, master_weights",
+       "as training.optimizer_states and training.master_weights of a scenario; optimizer may also say 8-bit Adam, or "
+       "AdamW, bf16 moments"},
       {"schedule, vpp, micro_batch, zero_stage, optimizer, clip_gradients, dropout, tied_embeddings, vocab, seq_len",
        "as in a row"},
       {"sharding, fsdp_sharding, fsdp",

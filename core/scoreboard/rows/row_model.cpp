@@ -55,6 +55,7 @@ std::string family_of(RowFields& f, const KnownModel* known) {
   for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
     if (holds(name, gpt) && !holds(name, "gpt oss") && !holds(name, "gpt-oss")) return "gpt2";
   if (holds(name, "mpt")) return "mpt";
+  if (holds(name, "bert")) return "bert";
   if (holds(name, "nemotron4") || holds(name, "nemotron-4")) return "nemotron";
   for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
     if (holds(name, llama)) return "llama";
@@ -137,6 +138,39 @@ json mixtral(RowFields& f, std::int64_t sequence) {
   return c;
 }
 
+json bert(RowFields& f, std::int64_t sequence) {
+  const auto hidden = f.needed("hidden", kMostWidth);
+  const double dropout = f.number("dropout", 1).value_or(0.0);
+  return {{"model_type", "bert"},
+          {"hidden_size", hidden},
+          {"num_hidden_layers", f.needed("layers", kMostLayers)},
+          {"num_attention_heads", f.needed("heads", kMostWidth)},
+          {"intermediate_size", f.whole("ffn", kMostWidth).value_or(4 * hidden)},
+          {"vocab_size", f.needed("vocab")},
+          {"max_position_embeddings", std::max<std::int64_t>(512, sequence)},
+          {"attention_probs_dropout_prob", dropout},
+          {"hidden_dropout_prob", dropout}};
+}
+
+/// A network of images by its name, in the variant that the row states: there are no sizes.
+void map_images(RowFields& f, const KnownModels& models, const KnownModel& known, RowJob& job) {
+  json config = json::parse(models.configuration(known));
+  const json shipped = config;
+  for (const char* variant : {"downsample_in_bottleneck", "aux_logits"})
+    if (!f.text(variant).empty()) config[variant] = f.truth(variant);
+  if (config == shipped)
+    job.scenario.model.name = known.name;
+  else
+    job.scenario.model.inline_json = config.dump();
+  job.model_kind = "images";
+  job.scenario.training.sequence_length = 0;
+  if (const auto pixels = f.whole("image_size", 100'000)) {
+    const std::string text = fmt::format("{}", *pixels);
+    for (const char* key : {"training.image_height", "training.image_width"})
+      StatedKeys(f, job.scenario).put(key, text);
+  }
+}
+
 /// First layers without experts, where the model has such: all but the row's `moe_layers`.
 std::int64_t dense_layers(RowFields& f, const KnownModel& known, std::int64_t layers) {
   const auto routed = f.whole("moe_layers", kMostLayers);
@@ -149,10 +183,11 @@ std::int64_t dense_layers(RowFields& f, const KnownModel& known, std::int64_t la
 }  // namespace
 
 void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
+  const KnownModel* const known = models.find(f.text("model"));
+  if (known != nullptr && known->images) return map_images(f, models, *known, job);
   job.scenario.training.sequence_length = f.needed("seq_len", 100'000'000);
   const auto sequence = job.scenario.training.sequence_length;
   const bool experts = f.whole("experts").value_or(1) > 1;
-  const KnownModel* const known = models.find(f.text("model"));
   std::string family = family_of(f, known);
   const bool sized = f.whole("hidden", kMostWidth) && (!experts || family == "mixtral");
   job.model_kind = experts || (!sized && known != nullptr && known->experts) ? "experts" : "dense";
@@ -178,6 +213,8 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
     config = nemotron(f, sequence);
   else if (family == "gpt_neox")
     config = neox(f, sequence);
+  else if (family == "bert")
+    config = bert(f, sequence);
   else
     throw unknown_model(f);
   job.layers = f.needed("layers", kMostLayers);

@@ -36,7 +36,7 @@ std::optional<Measured> step_time(const Measurement& row, const RowJob& job) {
     double work;
     double scale;
   };  // time = value * scale, or work / value.
-  const std::array<Form, 16> forms{{{"iteration_time_s", 0, 1},
+  const std::array<Form, 18> forms{{{"iteration_time_s", 0, 1},
                                     {"step_time_s", 0, 1},
                                     {"iteration_time_ms", 0, 1e-3},
                                     {"step_time_ms", 0, 1e-3},
@@ -48,6 +48,8 @@ std::optional<Measured> step_time(const Measurement& row, const RowJob& job) {
                                     {"tokens_per_second", tokens, 0},
                                     {"tokens_per_second_per_gpu", tokens / job.gpus, 0},
                                     {"samples_per_second", samples, 0},
+                                    {"images_per_s", samples, 0},
+                                    {"images_per_s_per_gpu", samples / job.gpus, 0},
                                     {"tokens_per_sec", tokens, 0},
                                     {"tokens_per_sec_per_gpu", tokens / job.gpus, 0},
                                     {"iteration_time_s_derived_from_per_gpu", 0, 1},

@@ -56,6 +56,11 @@ void map_batch(RowFields& f, RowJob& job) {
       f.note("global_batch", fmt::format("{}", *batch), "global_batch_tokens / seq_len");
     }
   if (!batch && f.whole("batch_per_gpu")) batch = *f.whole("batch_per_gpu") * s.dp;
+  if (!microbatch && batch && !count && job.model_kind == "images" && *batch % s.dp == 0) {
+    microbatch = *batch / s.dp;
+    f.note("micro_batch", fmt::format("{}", *microbatch),
+           "batch_per_gpu: images are not accumulated unless a row says so");
+  }
   if (!microbatch && batch && count && *batch % (s.dp * *count) == 0) microbatch = *batch / (s.dp * *count);
   if (!microbatch) {
     if (!batch) throw RowSkipped("field missing: micro_batch");
@@ -119,6 +124,21 @@ std::string unknown_type(const std::string& words) {
   return {};
 }
 
+/// "8-bit Adam", "AdamW8bit", "paged_adamw_8bit": moments in 8 bits; "AdamW, bf16 moments": in 16. Empty for words that
+/// say nothing of them; `rest` is what is left of the words.
+std::string states_named(const std::string& words, std::string& rest) {
+  static const std::regex eight("8[- _]?bits?|int8"), half("(bf16|bfloat16|fp16|float16) (moments?|states?)");
+  rest = lowered(words);
+  std::smatch found;
+  std::string out;
+  if (std::regex_search(rest, found, eight))
+    out = "int8";
+  else if (std::regex_search(rest, found, half))
+    out = found.str().starts_with("b") ? "bf16" : "fp16";
+  if (!out.empty()) rest = found.prefix().str() + " " + found.suffix().str();
+  return out;
+}
+
 /// Throws RowSkipped for one whose state and update are others than those of the scenario's optimizers.
 Optimizer optimizer_named(const std::string& words) {
   static const std::regex name("[a-z]+");
@@ -142,7 +162,7 @@ void map_precision(RowFields& f, RowJob& job) {
   } else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     map_fp8(f, job, p);
-  } else if (holds(p, "pure bf16"))
+  } else if (holds(p, "pure bf16") || (holds(p, "bf16") && f.text("parameter_dtype") == "bf16"))
     t.precision = Precision::bf16;
   else if (holds(p, "bf16") || holds(p, "bfloat16"))
     t.precision = Precision::bf16_mixed;
@@ -158,9 +178,14 @@ void map_precision(RowFields& f, RowJob& job) {
   stated.keep("training.precision");
   stated.word("gradient_dtype", "training.gradient_dtype");
   stated.truth("clip_gradients", "training.clip_gradients");
+  stated.word("optimizer_states", "training.optimizer_states");
+  stated.word("master_weights", "training.master_weights");
   const std::string optimizer = f.text("optimizer");
   if (optimizer.empty()) return;
-  t.optimizer = optimizer_named(optimizer);
+  std::string name;
+  const std::string states = states_named(optimizer, name);
+  t.optimizer = optimizer_named(name);
+  if (!states.empty()) stated.put("training.optimizer_states", nlohmann::json(states).dump());
   stated.keep("training.optimizer");
 }
 
@@ -237,15 +262,17 @@ void map_recompute(RowFields& f, RowJob& job) {
   s.recompute = selective && !holds(r, "full") ? Recompute::selective : Recompute::full;
 }
 
-/// "optimizer" (ZeRO-Offload), "activations" of the first `offload_layers` layers of a chunk, or both.
+/// "optimizer" (ZeRO-Offload), "parameters" (with the optimizer), "activations" of the first `offload_layers` layers of
+/// a chunk, or several.
 void map_offload(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const std::string said = lowered(f.text("offload"));
   if (said.empty() || says_none(said)) return;
-  const bool activations = holds(said, "activation"),
-             optimizer = holds(said, "optimizer") || holds(said, "zero-offload");
+  const bool activations = holds(said, "activation"), parameters = holds(said, "param"),
+             optimizer = parameters || holds(said, "optimizer") || holds(said, "zero-offload");
   if (!activations && !optimizer) return f.guess("offload", "none", "nothing is known of " + said.substr(0, 60));
   s.offload = !activations ? Offload::optimizer : optimizer ? Offload::all : Offload::activations;
+  if (parameters) StatedKeys(f, job.scenario).put("strategy.offload_parameters", "true");
   if (activations) s.offload_layers = static_cast<int>(f.whole("offload_layers", 1 << 16).value_or(0));
 }
 
@@ -261,6 +288,7 @@ void map_overlap(RowFields& f, RowJob& job) {
   stated.truth("scatter_gather", "framework.scatter_gather");
   stated.truth("sequence_parallel", "strategy.sequence_parallel");
   stated.whole("deferred_head_gradients", "framework.deferred_head_gradients", 1 << 16);
+  stated.truth("optimizer_in_backward", "strategy.optimizer_in_backward");
 }
 
 /// Switches that say nothing of this job are off.

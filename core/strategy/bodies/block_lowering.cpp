@@ -61,6 +61,30 @@ int BlockBody::value_for(const std::string& name, int t, const Layout& layout, c
                why);
 }
 
+int BlockBody::input_of_product(const std::string& name, int t, const Layout& layout, const std::string& why) {
+  if (!nth(tensors_.gathers_once, t) || without_halos(stored(t)) == without_halos(layout))
+    return value_for(name, t, layout, why);
+  const std::string kept =
+      (options_.kernels.gather_per_product ? name : nth(tensors_.spec->tensors, t).name) + ".gathered";
+  if (const auto at = extras_.find(kept); at != extras_.end()) return at->second;
+  const bool saved = nth(tensors_.keeps_gathered, t);
+  if (saved && in_backward_body()) return extra(kept);
+  const int formal = value_for(name, t, layout, why);
+  extras_[kept] = formal;
+  if (!saved) return formal;
+  auto at = tensors_.extra.find(kept);
+  if (at == tensors_.extra.end()) {
+    Tensor whole = builder_.tensor(formal);
+    whole.name = tensors_.spec->name + "." + kept;
+    whole.lifetime = Lifetime::saved;
+    whole.category = MemoryCategory::activations;
+    whole.per_layer = whole.per_microbatch = true;
+    at = tensors_.extra.emplace(kept, builder_.frame().add_tensor(std::move(whole))).first;
+  }
+  builder_.rebind(formal, at->second, {{}, true, false});
+  return formal;
+}
+
 int BlockBody::fetch(int t, const Layout& layout, const std::string& key, const std::string& why) {
   const int base = value(t);
   if (without_halos(builder_.tensor(base).layout) == without_halos(layout)) return base;

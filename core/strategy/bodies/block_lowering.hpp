@@ -31,7 +31,9 @@ struct BlockTensors {
   std::map<std::string, int> persistent;
   std::vector<int> module_of;      ///< Per op: the module whose results are made again in backward, or -1.
   std::vector<bool> unread_again;  ///< Per op: of a module, but nobody reads its results in backward.
-  bool recompute_all = false;      ///< Only the block's input is kept.
+  /// Per value: column-parallel products gather it once for both passes, and whether that is kept from forward on.
+  std::vector<bool> gathers_once, keeps_gathered;
+  bool recompute_all = false;  ///< Only the block's input is kept.
   /// Of those that keep nothing else: false inside a group that is made again from its first layer's input.
   bool keeps_input = true;
   bool recompute_core = false;  ///< The attention core is run again (selective recomputation).
@@ -98,6 +100,8 @@ class BlockBody {
   int value(int t, const Layout& layout, const std::string& why);
   /// The same for op `name` alone, which fetches what others may have fetched too (KernelSettings::gather_per_product).
   int value_for(const std::string& name, int t, const Layout& layout, const std::string& why);
+  /// The same for a product, whose backward may read what it gathered in forward (BlockTensors::gathers_once).
+  int input_of_product(const std::string& name, int t, const Layout& layout, const std::string& why);
   /// Whether the body has it in that layout already, and that it has it now.
   [[nodiscard]] bool has_value(int t, const Layout& layout) const { return fetched_.contains({t, to_string(layout)}); }
   void has_now(int t, const Layout& layout, int formal) { fetched_.emplace(std::pair(t, to_string(layout)), formal); }

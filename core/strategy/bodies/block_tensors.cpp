@@ -1,10 +1,12 @@
 // The tensors of a block in the Program: values and which of them are kept, parameters and their gradients.
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/fp8.hpp"
@@ -54,15 +56,49 @@ Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std
   return {};
 }
 
+const SettingKey<bool> kKeepsGathered = declare_key(
+    "framework.keeps_gathered_inputs", false, "Column-parallel products keep the tokens that they gathered.",
+    {.detail = "Under sequence parallelism, for the weight gradient: PyTorch's DTensor. false: they keep their slice "
+               "and gather again in backward, as Megatron and Transformer Engine do. Not for products in fp8."});
+
+/// Layouts of a block's values and parameters.
+using LayoutOf = std::function<const Layout&(int)>;
+
+/// Whether the op is a column-parallel product of tokens that lie in slices.
+bool gathers(const OpSpec& op, const LayoutOf& value, const LayoutOf& param) {
+  if (op.kind != OpKind::linear || op.params.empty()) return false;
+  const AxisLayout weight = layout_on(param(op.params[0]), Axis::tp), input = layout_on(value(op.inputs[0]), Axis::tp);
+  const auto* split = std::get_if<Shard>(&weight);
+  return split != nullptr && split->dim == 0 && std::holds_alternative<Shard>(input);
+}
+
 /// Values that backward reads as forward left them.
 std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options,
-                               const BlockTensors& block) {
-  std::vector<bool> needed(spec.tensors.size(), false);
-  if (block.recompute_all) return needed;
-  for (const OpSpec& op : spec.ops)
-    if (!ops::in_fp8(frame, spec, op) || ops::casts_gathered(frame))  // The others' inputs are kept in fp8.
-      for (const int t : lowering_of(op.kind).saved(op, options, frame)) nth(needed, t) = true;
-  return kept_values(spec, std::move(needed), block.module_of, block.unread_again);
+                               BlockTensors& block, const LayoutOf& value, const LayoutOf& param) {
+  const auto nothing = std::vector<bool>(spec.tensors.size(), false);
+  std::vector<bool> needed = nothing, as_stored = nothing;
+  block.gathers_once = block.keeps_gathered = nothing;
+  const bool once = kKeepsGathered(options.kernels) && !options.overlap_tp;
+  for (std::size_t o = 0; o < spec.ops.size(); ++o) {
+    const OpSpec& op = spec.ops[o];
+    const bool fp8 = ops::in_fp8(frame, spec, op), gathered = once && !fp8 && gathers(op, value, param);
+    if (gathered) nth(block.gathers_once, op.inputs[0]) = true;
+    if (fp8 && !ops::casts_gathered(frame)) continue;  // Their inputs are kept in fp8.
+    for (const int t : lowering_of(op.kind).saved(op, options, frame)) {
+      nth(needed, t) = true;
+      if (!gathered || nth(block.module_of, o) >= 0) nth(as_stored, t) = true;
+    }
+  }
+  if (block.recompute_all) return nothing;
+  std::vector<bool> kept = kept_values(spec, std::move(needed), block.module_of, block.unread_again);
+  for (std::size_t o = 0; o < spec.ops.size(); ++o)
+    for (const int t : spec.ops[o].inputs)
+      if (block.module_of[o] >= 0) nth(as_stored, t) = true;
+  for (std::size_t t = 0; t < kept.size(); ++t) {
+    block.keeps_gathered[t] = kept[t] && block.gathers_once[t];
+    kept[t] = kept[t] && (as_stored[t] || !block.gathers_once[t]);
+  }
+  return kept;
 }
 
 /// All that backward reads of what forward makes, in whatever type it is kept.
@@ -127,7 +163,9 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
                                         recompute.modules.end();
   out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
   out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, recompute.modules);
-  out.saved = saved_values(frame, spec, options, out);
+  out.saved = saved_values(
+      frame, spec, options, out, [&](int t) -> const Layout& { return nth(layouts.tensors, t); },
+      [&](int p) -> const Layout& { return nth(layouts.params, p); });
 
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
     const TensorSpec& s = spec.tensors[t];
@@ -176,7 +214,10 @@ BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const B
   BlockTensors out = block;
   out.recompute_all = false;
   out.extra.clear();
-  out.saved = saved_values(frame, *block.spec, options, out);
+  const auto layout_of = [&](int tensor) -> const Layout& { return nth(frame.program.tensors, tensor).layout; };
+  out.saved = saved_values(
+      frame, *block.spec, options, out, [&](int t) -> const Layout& { return layout_of(nth(block.value, t)); },
+      [&](int p) -> const Layout& { return layout_of(nth(block.param, p)); });
   for (std::size_t t = 0; t < out.value.size(); ++t) {
     if (!out.saved[t] || nth(frame.program.tensors, out.value[t]).lifetime != Lifetime::scratch) continue;
     Tensor kept = nth(frame.program.tensors, out.value[t]);

@@ -3,11 +3,21 @@
 #include <stdexcept>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
+#include "core/strategy/workload.hpp"
 
 namespace rehearse {
 
 namespace {
+
+const SettingKey<std::int64_t> kGradientBuffers = declare_key(
+    "framework.gradient_buffers", std::int64_t{0}, "Buffers of one bucket each that ZeRO reduces gradients through.",
+    {.least = 0,
+     .most = 8,
+     .detail = "With zero_stage 2 or 3. DeepSpeed's contiguous_gradients: one of strategy.bucket, and a second where "
+               "reductions overlap (stages 1 and 2) or copy their input (stage 3).",
+     .example = "2"});
 
 bool data_axis(Axis a) {
   return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h ||
@@ -21,6 +31,20 @@ AxisSet axes_of(const Layout& layout) {
 }
 
 }  // namespace
+
+int StepBodies::gradient_buffers(Bytes bucket, Bytes whole) {
+  const auto buffers = static_cast<double>(kGradientBuffers(workload_.kernels));
+  if (buffers == 0 || !plan_.shard_gradients) return -1;
+  const Bytes beyond = bucket * buffers - min(bucket, whole);
+  if (beyond <= Bytes{0}) return -1;
+  Tensor t;
+  t.name = "gradient_buffers";
+  t.dtype = DType::uint8;
+  t.shape = {frame_.constant(static_cast<std::int64_t>(beyond.value()))};
+  t.lifetime = Lifetime::persistent;
+  t.category = MemoryCategory::communication;
+  return frame_.add_tensor(std::move(t));
+}
 
 AxisSet StepBodies::data_axes(const ParamRef& p) const {
   return partial_axes(nth(frame_.program.tensors, grad_tensor(p)).layout, true);
@@ -77,7 +101,7 @@ void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& par
 }
 
 StepBodies::Made StepBodies::reduce(const std::vector<ParamRef>& params, int base, bool accumulate) {
-  if (!plan_.shard_gradients) return cached("gradients.reduce", params, base, &StepBodies::fill_reduce);
+  if (!state(params.front()).divided) return cached("gradients.reduce", params, base, &StepBodies::fill_reduce);
   return accumulate ? cached("gradients.accumulate", params, base, &StepBodies::fill_scatter_add)
                     : cached("gradients.scatter", params, base, &StepBodies::fill_scatter);
 }
@@ -215,7 +239,7 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
     const Tensor& whole = nth(frame_.program.tensors, grad_tensor(p));
     for (const auto& [a, l] : whole.layout)
       if (std::holds_alternative<Partial>(l) && data_axis(a) && !over.contains(a)) between.insert(a);
-    int slice = body.bound("slice", state(p).reduced, {at, false, false});
+    int slice = body.bound("slice", state(p).reduced, {at, state(p).passes, false});
     const int sum = slice;
     if (add) {
       slice = body.buffer_like(slice, "received", "received", MemoryCategory::communication);
@@ -263,6 +287,26 @@ void StepBodies::fill_scatter_add(BodyBuilder& body, const std::vector<ParamRef>
   scatter(body, params, base, true);
 }
 
+/// A copy on the device of a slice that lies in host memory; the slice itself where it doesn't.
+int StepBodies::on_device(BodyBuilder& body, int slice) {
+  Tensor t = body.tensor(slice);
+  if (t.space == MemorySpace::device) return slice;
+  t.name += "@device";
+  t.space = MemorySpace::device;
+  t.lifetime = Lifetime::scratch;
+  t.category = MemoryCategory::communication;
+  t.per_layer = false;
+  t.initial.clear();
+  const int out = body.scratch("here", frame_.add_tensor(std::move(t)));
+  body.add({.name = "to_device",
+            .kind = CopyTask{},
+            .operands = {read(slice), write(out)},
+            .stream = frame_.copies,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne});
+  return out;
+}
+
 /// Slices are gathered in the model's type; where only the master copy is stored it is cast first. Experts' come from
 /// other ranks: a call of their own.
 void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
@@ -273,9 +317,9 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
     const ParamState& s = state(p);
     int slice = -1;
     if (s.updated >= 0) {
-      slice = body.bound("slice", s.updated, {at, false, false});
+      slice = on_device(body, body.bound("slice", s.updated, {at, false, false}));
     } else {
-      const int master = body.bound("master", s.state[0], {at, false, false});
+      const int master = on_device(body, body.bound("master", s.state[0], {at, false, false}));
       Tensor copy = body.tensor(master);
       copy.name += "@model_dtype";
       copy.dtype = nth(frame_.program.tensors, param_tensor(p)).dtype;

@@ -5,6 +5,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/strategy/bodies/optimizer_state.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 #include "core/strategy/operators/ops.hpp"
 #include "core/strategy/workload.hpp"
@@ -68,7 +69,7 @@ Layout StepBodies::state_layout(const Tensor& param) const {
   return out;
 }
 
-void StepBodies::make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param) {
+void StepBodies::make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param, bool embedding) {
   Tensor state = param;
   if (plan_.optimizer_on_host) state.space = MemorySpace::host;
   state.layout = state_layout(param);
@@ -79,13 +80,25 @@ void StepBodies::make_optimizer_state(ParamState& s, const ParamSpec& spec, cons
     t.name += name;
     s.state.push_back(frame_.add_tensor(std::move(t)));
   };
-  if (frame_.mixed) add(".master", state);
+  if (frame_.mixed) {
+    state.dtype = master_dtype(workload_);
+    add(".master", state);
+  }
   state.initial = "zeros";
+  const Program& program = frame_.program;
+  const MomentStorage stored =
+      moment_storage(workload_, frame_, program.local_elements(state, program.mesh.context(0)), embedding);
+  state.dtype = stored.dtype;
+  const auto moments = [&](const std::vector<const char*>& names) {
+    for (const char* name : names) add(name, state);
+    for (const char* name : names)
+      if (stored.block > 0) add(name, scales_of(frame_, state, stored.block));
+  };
   switch (workload_.training.optimizer) {
-    case Optimizer::sgd: return add(".momentum", state);
+    case Optimizer::sgd: return moments({".momentum"});
     case Optimizer::adam:
     case Optimizer::adamw:
-    case Optimizer::lamb: add(".exp_avg", state); return add(".exp_avg_sq", state);
+    case Optimizer::lamb: return moments({".exp_avg", ".exp_avg_sq"});
     case Optimizer::adafactor: break;
   }
   if (!is_matrix(param)) return add(".exp_avg_sq", state);
@@ -240,11 +253,22 @@ int StepBodies::on_host_of(int tensor) {
 }
 
 /// The update runs on CPU cores, parameter by parameter; each goes back to the device while the next is updated (Ren et
-/// al. 2021, sec. 4).
+/// al. 2021, sec. 4), but for slices that stay there until they are gathered.
 void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at) {
   const ParamState& s = state(p);
   std::vector<Operand> operands{read(body.bound("gradient", s.host_gradient, {at, false, false}))};
   for (const int t : s.state) operands.push_back(update(body.bound("state", t, {at, false, false})));
+  const bool stays = s.sharded && plan_.parameters_on_host;
+  if (stays && s.updated >= 0) operands.push_back(update(body.bound("updated", s.updated, {at, false, false})));
+  const auto add_update = [&] {
+    body.add({.name = "update",
+              .kind = optimizer_task(),
+              .operands = operands,
+              .stream = frame_.host,
+              .phase = Phase::optimizer,
+              .predicate = ExprPool::kOne});
+  };
+  if (stays) return add_update();
   Tensor staged = nth(frame_.program.tensors, s.updated);
   staged.name += ".staged";
   staged.space = MemorySpace::pinned_host;
@@ -254,12 +278,7 @@ void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const Inst
   staged.initial.clear();
   const int out = body.scratch("staged", frame_.add_tensor(std::move(staged)));
   operands.push_back(write(out));
-  body.add({.name = "update",
-            .kind = optimizer_task(),
-            .operands = operands,
-            .stream = frame_.host,
-            .phase = Phase::optimizer,
-            .predicate = ExprPool::kOne});
+  add_update();
   body.add({.name = "to_device",
             .kind = CopyTask{},
             .operands = {read(out), write(body.bound("updated", s.updated, {at, false, false}))},
@@ -272,7 +291,7 @@ void StepBodies::fill_to_host(BodyBuilder& body, const std::vector<ParamRef>& pa
   std::vector<Operand> operands;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
-    operands.push_back(read(body.bound("reduced", state(p).reduced, {at, false, false})));
+    operands.push_back(read(body.bound("reduced", state(p).reduced, {at, false, state(p).passes})));
     operands.push_back(write(body.bound("host", state(p).host_gradient, {at, false, false})));
   }
   body.add({.name = "to_host",
@@ -295,14 +314,16 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     const ParamState& s = state(p);
     // Slices are overwritten by the next step's first reduction.
     const auto zero_gradient = [&] {
-      if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+      if (!s.divided && !plan_.updates_in_backward)
+        zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
     };
     if (s.host_gradient >= 0) {
       update_on_host(body, p, at);
       zero_gradient();
       continue;
     }
-    Updated u{p, body.bound("reduced", s.reduced, {at, false, false}), -1, {}};
+    if (s.passes && !s.divided) body.bound("grad", grad_tensor(p), {at, false, true});
+    Updated u{p, body.bound("reduced", s.reduced, {at, false, s.passes && s.divided}), -1, {}};
     clip.push_back(update(u.gradient));
     const int param = s.updated >= 0 ? body.bound("updated", s.updated, {at, false, false}) : -1;
     for (const int t : s.state) u.state.push_back(body.bound("state", t, {at, false, false}));

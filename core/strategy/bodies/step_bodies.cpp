@@ -1,5 +1,7 @@
 #include "core/strategy/bodies/step_bodies.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
@@ -8,6 +10,18 @@
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
+
+namespace {
+
+/// Whether parameter `p` is the table that tokens, or positions, are looked up in.
+bool is_embedding(const BlockSpec& spec, std::size_t p) {
+  return std::any_of(spec.ops.begin(), spec.ops.end(), [p](const OpSpec& op) {
+    return (op.kind == OpKind::embedding || op.kind == OpKind::position_embedding) && !op.params.empty() &&
+           op.params[0] == static_cast<int>(p);
+  });
+}
+
+}  // namespace
 
 StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks,
                        const LayoutPlan& plan, int first, int last)
@@ -26,17 +40,22 @@ void StepBodies::make_states(int first, int last) {
       ParamState s;
       const Tensor param = nth(frame_.program.tensors, blocks_[b].param[p]);
       s.frozen = blocks_[b].spec->params[p].frozen;
-      s.sharded = plan_.shard_parameters && elements_here(blocks_[b].param[p]) >= plan_.whole_below;
-      s.reduced = make_reduced(blocks_[b].grad[p], param);
+      const bool divides = !optimizer_of(param.layout).empty();
+      s.sharded = divides && plan_.shard_parameters && elements_here(blocks_[b].param[p]) >= plan_.whole_below;
+      s.divided = divides && plan_.shard_gradients;
       const bool on_host = plan_.optimizer_on_host;
+      // Slices of several microbatches are added up on the device.
+      s.passes = plan_.updates_in_backward || (on_host && s.divided && frame_.program.microbatches == 1);
+      s.reduced = make_reduced(blocks_[b].grad[p], param, s);
       if (on_host) s.host_gradient = on_host_of(s.reduced);
-      make_optimizer_state(s, blocks_[b].spec->params[p], param);
+      make_optimizer_state(s, blocks_[b].spec->params[p], param, is_embedding(*blocks_[b].spec, p));
       Tensor updated = param;
       updated.name += s.sharded ? ".shard" : ".updated";
       updated.layout = state_layout(param);
       if (s.sharded) {
         if (updated.initial_key.empty()) updated.initial_key = param.name;
-        make_transient(blocks_[b].param[p]);
+        if (plan_.parameters_on_host) updated.space = MemorySpace::pinned_host;
+        make_transient(blocks_[b].param[p], MemoryCategory::communication);
       } else {
         updated.alias_of = blocks_[b].param[p];
         updated.alias_offset = slice_start(param);
@@ -50,13 +69,18 @@ void StepBodies::make_states(int first, int last) {
 
 /// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole
 /// one.
-int StepBodies::make_reduced(int grad, const Tensor& param) {
+int StepBodies::make_reduced(int grad, const Tensor& param, const ParamState& state) {
   Tensor reduced = nth(frame_.program.tensors, grad);
-  reduced.name += plan_.shard_gradients ? ".shard" : ".reduced";
+  reduced.name += state.divided ? ".shard" : ".reduced";
   reduced.layout = state_layout(param);
-  if (plan_.shard_gradients) {
-    make_transient(grad);
+  if (state.passes) {
+    reduced.lifetime = Lifetime::step;
+    reduced.initial.clear();
+  }
+  if (state.divided) {
+    make_transient(grad, MemoryCategory::communication);
   } else {
+    if (state.passes) make_transient(grad, MemoryCategory::gradients);
     reduced.alias_of = grad;
     reduced.alias_offset = slice_start(param);
   }
@@ -83,10 +107,10 @@ ExprId StepBodies::slice_start(const Tensor& param) {
 }
 
 /// A parameter or gradient that is whole for a part of the step only.
-void StepBodies::make_transient(int tensor) {
+void StepBodies::make_transient(int tensor, MemoryCategory category) {
   Tensor& t = nth(frame_.program.tensors, tensor);
   t.lifetime = Lifetime::step;
-  t.category = MemoryCategory::communication;
+  t.category = category;
   t.initial.clear();
 }
 
@@ -259,21 +283,33 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
 void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   const int norm = body.bound("norm", norm_);
   std::vector<Operand> operands;
+  // Gradients that have left are looked at where they are.
+  const bool left = !params.empty() && state(params.front()).passes && plan_.optimizer_on_host;
   for (const ParamRef& p : params)
-    operands.push_back(read(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
+    operands.push_back(read(body.bound("reduced", left ? state(p).host_gradient : state(p).reduced,
+                                       {{p.position - base, 0, 0}, false, false})));
+  const auto compute = [&](const char* name, const ComputeTask& work, const std::vector<Operand>& on) {
+    if (!left) return (void)body.compute(name, work, on, Phase::optimizer);
+    body.add({.name = name,
+              .kind = work,
+              .operands = on,
+              .stream = frame_.host,
+              .phase = Phase::optimizer,
+              .predicate = ExprPool::kOne});
+  };
   if (workload_.training.precision == Precision::fp16_mixed) {
     // Loss scaling: gradients are divided by the scale and checked for overflow before anything reads them.
     std::vector<Operand> scaled;
     for (const Operand& o : operands) scaled.push_back(update(o.formal));
     ComputeTask unscale = ops::pass(ComputeOp::scale, "unscale");
     unscale.scalars = {1.0};
-    body.compute("unscale", unscale, scaled, Phase::optimizer);
+    compute("unscale", unscale, scaled);
   }
   operands.push_back(write(norm));
   if (workload_.training.clip_gradients) {
     ComputeTask squares = ops::pass(ComputeOp::square_sum, "l2");
     for (const ParamRef& p : params) squares.offsets.push_back(counts_here(p));
-    body.compute("square_sum", squares, operands, Phase::optimizer);
+    compute("square_sum", squares, operands);
   }
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;

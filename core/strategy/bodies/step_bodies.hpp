@@ -32,6 +32,9 @@ struct ParamState {
   /// The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
   int host_gradient = -1;
   bool sharded = false;  ///< Stored as a slice: the whole parameter lives between a gather and a drop.
+  bool divided = false;  ///< Its gradient is stored as a slice.
+  /// The reduced gradient lives from its reduction to its update, or to its copy in host memory.
+  bool passes = false;
   /// No gradient, and nothing of the optimizer's: where it is stored as a slice that is `updated`, in the model's type.
   bool frozen = false;
 };
@@ -95,6 +98,9 @@ class StepBodies {
   /// The parameter at `position` that is stored in `tensor`.
   [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
+  /// What buffers for reductions of `bucket` bytes hold (framework.gradient_buffers) beyond whole gradients on their
+  /// way into them, of which a stage has `whole`; -1: nothing.
+  int gradient_buffers(Bytes bucket, Bytes whole);
   /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense
   /// view, or edp for experts. Parameters of one reduction or gather have the same.
   [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
@@ -106,11 +112,14 @@ class StepBodies {
   [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
   [[nodiscard]] bool updates_on_host() const { return plan_.optimizer_on_host; }
   [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
+  [[nodiscard]] bool updates_in_backward() const { return plan_.updates_in_backward; }
+  /// Whether backward gives gradients their storage, and their first term.
+  [[nodiscard]] bool makes_gradients() const { return plan_.shard_gradients || plan_.updates_in_backward; }
 
  private:
   void make_states(int first, int last);
   void bring(BodyBuilder& body, int device, const std::string& name, SampleField field, bool from_storage);
-  void make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param);
+  void make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param, bool embedding);
   /// Layout of a parameter's optimizer state: its own, and divided as the strategies say.
   [[nodiscard]] Layout state_layout(const Tensor& param) const;
   /// Axes along which there are several ranks; those of one stage only.
@@ -132,8 +141,9 @@ class StepBodies {
   int on_host_of(int tensor);
   void update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at);
   void fill_to_host(BodyBuilder&, const std::vector<ParamRef>&, int base);
-  int make_reduced(int grad, const Tensor& param);
-  void make_transient(int tensor);
+  int make_reduced(int grad, const Tensor& param, const ParamState& state);
+  void make_transient(int tensor, MemoryCategory category);
+  int on_device(BodyBuilder& body, int slice);
   [[nodiscard]] const Layout& layout_of(const ParamRef& p) const {
     return nth(frame_.program.tensors, param_tensor(p)).layout;
   }

@@ -14,8 +14,8 @@ void forward_linear(BlockBody& b, const OpSpec& op) {
   if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
   if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
   const bool fp8 = in_fp8(b, op);
-  const int x =
-      fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value_for(op.name, op.inputs[0], linear_input(b, op), op.name);
+  const int x = fp8 ? fp8_input(b, op, linear_input(b, op))
+                    : b.input_of_product(op.name, op.inputs[0], linear_input(b, op), op.name);
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
@@ -70,7 +70,7 @@ bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
   out.dy_columns = out.dy;
   out.w = b.param(op.params[0]);
   // Asked for before the input gradient is computed, so that a gather runs beside it.
-  if (!op.frozen) out.x = b.value_for(op.name, op.inputs[0], linear_input(b, op), op.name + ".again");
+  if (!op.frozen) out.x = b.input_of_product(op.name, op.inputs[0], linear_input(b, op), op.name + ".again");
   return true;
 }
 
@@ -105,8 +105,9 @@ void backward_linear(BlockBody& b, const OpSpec& op) {
     const int whole = piecewise_input_grad(b, op);
     if (whole >= 0 && !op.frozen)
       weight_gradient(b, op,
-                      in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op))
-                                    : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"),
+                      in_fp8(b, op)
+                          ? fp8_input_again(b, op, linear_input(b, op))
+                          : b.input_of_product(op.name, op.inputs[0], linear_input(b, op), op.name + ".again"),
                       {whole});
     return;
   }

@@ -2,7 +2,7 @@
 // per token instead of a gather of the logits. Unfused it works on an fp32 copy of the logits, which is kept (4 bytes
 // per logit). PyTorch's own loss works on nothing in place: backward holds the logarithms of probabilities, the labels'
 // gradient and its result, 12 bytes per logit at once; over a split vocabulary also the exponentials
-// (torch.distributed.tensor.parallel.loss_parallel).
+// (torch.distributed.tensor.parallel.loss_parallel). Of logits that nobody casts it makes all three in 16 bits.
 
 #include "core/base/index.hpp"
 #include "core/config/setting_key.hpp"
@@ -14,11 +14,25 @@ namespace {
 
 const SettingKey<std::string> kLoss =
     declare_key("framework.loss", std::string("megatron"), "Whose code takes the loss where it is not one kernel.",
-                {.choices = {"megatron", "pytorch"},
+                {.choices = {"megatron", "pytorch", "pytorch_uncast"},
                  .detail = "megatron works in place on an fp32 copy of the logits. pytorch: backward holds the "
                            "logarithms of probabilities, the labels' gradient and its result at once, and the "
-                           "allocator keeps the block of the half-precision logits. Without effect where "
-                           "kernels.fused_cross_entropy is true."});
+                           "allocator keeps the block of the half-precision logits. pytorch_uncast: the same three, "
+                           "in the type of the logits. Without effect where kernels.fused_cross_entropy is true."});
+
+const SettingKey<std::int64_t> kMetrics = declare_key(
+    "framework.training_metrics", std::int64_t{0}, "Cross entropies that the training loop takes beside the loss.",
+    {.least = 0,
+     .most = 16,
+     .detail = "Of every microbatch's logits, by PyTorch's operators in fp32, without gradients: Composer's metrics.",
+     .example = "2"});
+
+bool pytorch_loss(const BlockBody& b) { return kLoss(b.options().kernels).starts_with("pytorch"); }
+
+/// Type in which a loss of several kernels works on logits of type `logits`.
+DType working_dtype(const BlockBody& b, DType logits) {
+  return kLoss(b.options().kernels) == "pytorch_uncast" ? logits : DType::fp32;
+}
 
 ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
 
@@ -85,6 +99,19 @@ std::vector<Operand> unfused_statistics(BlockBody& b, const OpSpec& op, int work
   return {read(sum), read(target)};
 }
 
+/// What metrics read and write while they are worked out: a cast of 16-bit logits, and logarithms of probabilities.
+/// They come after backward, when there is room, so that no storage is counted.
+void metrics(BlockBody& b, const OpSpec& op, int logits) {
+  const auto count = static_cast<int>(kMetrics(b.options().kernels));
+  if (count == 0 || b.phase() == Phase::recompute) return;
+  const bool half = b.builder().tensor(logits).dtype != DType::fp32;
+  ComputeTask t = piece("max");
+  t.passes = count * (half ? (2 + 4 + 4 + 4) / 2.0 : (4 + 4) / 4.0);
+  t.kernels = 3 * count;
+  const int out = make_per_token(b, op, logits, {"metrics", ReduceOp::max, false, false});
+  b.builder().compute(name_in(op, "metrics"), t, {read(logits), write(out)}, b.phase());
+}
+
 void forward_loss(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
   const bool fused = b.options().kernels.fused_cross_entropy;
@@ -93,24 +120,27 @@ void forward_loss(BlockBody& b, const OpSpec& op) {
   const bool split = !std::holds_alternative<Replicate>(layout_on(l.layout, Axis::tp));
   int work = logits;
   if (!fused && l.dtype != DType::fp32) {
-    work = b.extra(name_in(op, "logits_fp32"), l.shape, DType::fp32, l.layout, true);
+    work = b.extra(name_in(op, "logits_fp32"), l.shape, working_dtype(b, l.dtype), l.layout, true);
     body.compute(name_in(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
   }
   std::vector<Operand> operands =
       fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
   operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
   body.compute(name_in(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
+  metrics(b, op, logits);
 }
 
-/// The gradient of the fp32 logits beside what PyTorch holds while it makes it.
+/// The gradient of the logits that the loss works on, beside what PyTorch holds while it makes it.
 int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
   BodyBuilder& body = b.builder();
-  const int out = b.scratch_like(name_in(op, "logits_grad_fp32"), work, DType::fp32);
-  nth(body.frame().program.tensors, body.tensor_id(out)).role = TensorRole::logits_gradient;
+  const DType dtype = body.tensor(work).dtype;
+  const int out = b.scratch_like(name_in(op, "logits_grad_fp32"), work, dtype);
+  // Only larger ones leave the block of the half-precision logits unused.
+  if (dtype == DType::fp32) nth(body.frame().program.tensors, body.tensor_id(out)).role = TensorRole::logits_gradient;
   std::vector<Operand> operands{read(work), read(labels), write(out),
-                                write(b.scratch_like(name_in(op, "label_grad"), work, DType::fp32))};
+                                write(b.scratch_like(name_in(op, "label_grad"), work, dtype))};
   if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp)))
-    operands.push_back(write(b.scratch_like(name_in(op, "exponentials"), work, DType::fp32)));
+    operands.push_back(write(b.scratch_like(name_in(op, "exponentials"), work, dtype)));
   body.compute(name_in(op, "logits_grad"), std::move(task), operands, Phase::input_grad);
   return out;
 }
@@ -143,14 +173,17 @@ void backward_loss(BlockBody& b, const OpSpec& op) {
     body.compute(name_in(op, "logits_grad"), t, operands, Phase::input_grad);
   } else {
     int work = b.extra(name_in(op, "logits_fp32"));
-    if (kLoss(b.options().kernels) == "pytorch") {
+    if (pytorch_loss(b)) {
       work = framework_gradient(b, op, t, labels, work);
     } else {
       t.variant = "in_place";
       body.compute(name_in(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
     }
-    dlogits = b.scratch_like(name_in(op, "logits_grad"), work, half);
-    body.compute(name_in(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
+    dlogits = work;
+    if (body.tensor(work).dtype != half) {
+      dlogits = b.scratch_like(name_in(op, "logits_grad"), work, half);
+      body.compute(name_in(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
+    }
   }
   b.add_grad(op.inputs[0], dlogits, op.name);
 }

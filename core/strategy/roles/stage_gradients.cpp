@@ -53,6 +53,13 @@ void StageGradients::list_parameters() {
   std::sort(params_.begin(), params_.end());  // Stages that hold copies of the same chunks list them alike.
   std::vector<Role::Persistent>& held = entries_.role().persistent;
   if (!params_.empty()) held.push_back({step_.norm_tensor(), -1});
+  const ExprContext here = frame_.program.mesh.context(first_rank());
+  Bytes whole;
+  for (const ParamRef& p : params_)
+    whole += Bytes{frame_.program.local_bytes(nth(frame_.program.tensors, step_.grad_tensor(p)), here)};
+  const bool in_buckets = !plan_.settings.fsdp.enabled;
+  if (const int buffers = in_buckets ? step_.gradient_buffers(plan_.settings.bucket, whole) : -1; buffers >= 0)
+    held.push_back({buffers, -1});
   for (const ParamRef& p : params_) {
     const ParamState& s = step_.state(p);
     gradients_.insert(step_.grad_tensor(p));
@@ -60,7 +67,7 @@ void StageGradients::list_parameters() {
       held.push_back({step_.param_tensor(p), p.position});
     else if (s.updated >= 0)
       held.push_back({s.updated, p.position});
-    held.push_back({step_.shards_gradients() ? s.reduced : step_.grad_tensor(p), p.position});
+    if (!s.passes) held.push_back({s.divided ? s.reduced : step_.grad_tensor(p), p.position});
     if (s.host_gradient >= 0) held.push_back({s.host_gradient, p.position});
     for (const int t : step_.state(p).state) held.push_back({t, p.position});
   }
@@ -160,7 +167,7 @@ void StageGradients::make_unit_buckets() {
       if (unit < 0) continue;
       std::map<AxisSet, std::vector<ParamRef>> alike;
       for (const ParamRef& p : units_.params_of(unit))
-        if (!step_.state(p).frozen) alike[step_.data_axes(p)].push_back(p);
+        if (!step_.state(p).frozen && step_.state(p).divided) alike[step_.data_axes(p)].push_back(p);
       for (auto& [axes, params] : alike) {
         closing_[position].push_back(buckets_.size());
         buckets_.push_back({std::move(params), position});
@@ -170,7 +177,7 @@ void StageGradients::make_unit_buckets() {
 }
 
 int StageGradients::with_storage(int bindings, int position) {
-  if (!step_.shards_gradients()) return bindings;
+  if (!step_.makes_gradients()) return bindings;
   BindingSet set = nth(frame_.program.binding_sets, bindings);
   std::string key = std::to_string(bindings);
   for (Binding& b : set) {
@@ -193,9 +200,33 @@ bool StageGradients::closes(const Slot& slot, int position) const {
 }
 
 void StageGradients::finished(const Slot& slot, int position, EventId done) {
-  if (closes(slot, position))
-    for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, is_last(slot));
+  update_early();  // What the block before reduced, beside this one's backward.
+  if (closes(slot, position)) {
+    for (const std::size_t i : closing_.at(position)) {
+      reduce(buckets_[i], done, is_last(slot));
+      if (step_.updates_in_backward()) early_.push_back({buckets_[i].params, reduced_});
+    }
+  }
   if (is_last(slot)) send_to_host(position, done);
+  if (!step_.updates_in_backward()) return;
+  std::vector<ParamRef> here;
+  for (auto p = final_at_[position].rbegin(); p != final_at_[position].rend(); ++p)
+    if (!step_.state(*p).divided) here.push_back(*p);
+  if (here.empty()) return;
+  early_.push_back({std::move(here), done});
+  update_early();
+}
+
+EventId StageGradients::update_early() {
+  for (const auto& [params, after] : early_) {
+    const int base = base_of(params);
+    RoleCall call{step_.parameter_update(params, base), frame_.compute, base};
+    if (after >= 0) call.waits.push_back({after});
+    call.record = true;
+    updated_ = entries_.add(call);
+  }
+  early_.clear();
+  return updated_;
 }
 
 void StageGradients::finished_late(int position, EventId done) {

@@ -32,6 +32,8 @@ class StageGradients {
   void finished(const Slot& slot, int position, EventId done);
   /// The same for a position whose gradients were final only after the last backward pass.
   void finished_late(int position, EventId done);
+  /// Updates of parameters whose gradients are final (LayoutPlan::updates_in_backward). Returns the last one's event.
+  EventId update_early();
   /// Reduces what was not reduced on the way.
   void reduce_rest(EventId after);
   /// Sends to the host what has not gone there.
@@ -85,6 +87,9 @@ class StageGradients {
   std::set<ParamRef> sent_to_host_;
   std::set<ParamRef> reduced_before_;  ///< First parameters of buckets reduced in this step.
   EventId reduced_ = -1, on_host_ = -1;
+  /// Parameters to be updated once an event has passed; -1: at once.
+  std::vector<std::pair<std::vector<ParamRef>, EventId>> early_;
+  EventId updated_ = -1;
 };
 
 }  // namespace rehearse

@@ -29,13 +29,18 @@ class StageTail {
       gradients_.send_rest_to_host(ready);
       ready.push_back({gradients_.on_host()});
     }
+    if (step_.updates_in_backward()) {
+      const EventId updated = gradients_.update_early();
+      scale_updates(last_pass);
+      if (first_gather >= 0) entries_.wait_next_step(nth(entries_.role().step, first_gather), updated);
+      return;
+    }
     RoleCall norm{step_.gradient_norm(params_, base()), frame_.compute, base()};
     norm.waits = ready;
     for (const Wait& w : entries_.take_held_back()) norm.waits.push_back(w);
     norm.record = true;
     const EventId norm_done = entries_.add(norm);
-    if (const auto& scales = gradients_.scales(); !scales.empty())
-      entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
+    scale_updates(last_pass);
     const EventId updated = update(norm_done);
     if (first_gather >= 0) entries_.wait_next_step(nth(entries_.role().step, first_gather), updated);
     if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); }))
@@ -45,6 +50,11 @@ class StageTail {
 
  private:
   [[nodiscard]] int base() const { return StageGradients::base_of(params_); }
+
+  void scale_updates(EventId last_pass) {
+    if (const auto& scales = gradients_.scales(); !scales.empty())
+      entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
+  }
 
   /// Sums of which other ranks hold terms, each after the one before.
   void sum_over_stages(std::vector<Wait>& ready) {

@@ -3,9 +3,20 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
+
+namespace {
+
+const SettingKey<double> kMaxLive =
+    declare_key("strategy.zero3.max_live_parameters", 1e9, "Whole parameters up to which more are gathered ahead.",
+                {.detail = "Elements; what the block at work needs is gathered in any case. DeepSpeed's "
+                           "stage3_max_live_parameters.",
+                 .example = "1e9"});
+
+}  // namespace
 
 bool reshards(Reshard choice, const StrategySettings& settings) {
   // Between pipeline passes of many microbatches a gather each would cost more than the memory is worth.
@@ -80,12 +91,19 @@ int UnitPlan::reach(int k) const {
     if (!settings_.fsdp.limit_all_gathers) return last;
     return std::min(last, k + (pass_.forward ? settings_.fsdp.prefetch_forward : settings_.fsdp.prefetch_backward));
   }
-  double ahead = 0;
+  double ahead = 0, live = 0;
+  const int here = unit_at(nth(pass_.positions, k));
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    if (units_[u].held || static_cast<int>(u) == here) live += units_[u].elements;
+  const double most = kMaxLive(settings_) - live;
   int i = k;
   while (i < last) {
     const int unit = unit_at(nth(pass_.positions, i + 1));
-    if (unit >= 0) ahead += nth(units_, unit).elements;
-    if (ahead > settings_.zero3.prefetch_bucket) break;
+    const double more = unit < 0 ? 0 : nth(units_, unit).elements;
+    ahead += more;
+    // What is whole already needs no room.
+    const bool fits = unit < 0 || nth(units_, unit).held || ahead <= most;
+    if (ahead > settings_.zero3.prefetch_bucket || !fits) break;
     ++i;
   }
   return i;

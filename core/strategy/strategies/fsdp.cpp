@@ -4,14 +4,23 @@
 
 #include <fmt/format.h>
 
+#include "core/config/setting_key.hpp"
+#include "core/config/settings/kernels.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/strategy/aliases.hpp"
+#include "core/strategy/strategies/offload_parameters.hpp"
 #include "core/strategy/strategy.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
 
 namespace {
+
+const SettingKey<bool> kLoneExperts = declare_key(
+    "framework.lone_experts_sharded", true, "Experts of which there is one copy are fully sharded units all the same.",
+    {.detail =
+         "Gathered into a copy, their gradients made whole in a buffer. false: they stay where they are, as other "
+         "weights without replicas do (NeMo Automodel)."});
 
 class Fsdp final : public Strategy {
  public:
@@ -37,10 +46,13 @@ class Fsdp final : public Strategy {
     if (s.dp_shard * s.cp == 1) return;
     if (s.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
     if (s.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
-    // Experts are units of their ranks' copies, be it a single one.
-    if (request.workload.network.routing() != nullptr) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
+    // Experts are units of their ranks' copies.
+    const int copies = s.dp * s.cp * s.tp / (s.ep * s.etp);
+    if (request.workload.network.routing() != nullptr && (copies > 1 || kLoneExperts(request.workload.kernels)))
+      plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
     plan.shard_gradients = plan.shard_parameters = true;
-    plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
+    // Where the master copy is in host memory, the device has slices of its own, unless those are there, too.
+    plan.gather_master = s.offload == Offload::none || s.offload == Offload::activations || offloads_parameters(s);
   }
 };
 

@@ -55,14 +55,14 @@ struct AdamNumbers {
 
 constexpr int kUpdateVector = 4;
 
-template <class G, class W>
+template <class G, class W, class S>
 __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, bool decoupled) {
   using A = Acc<W>;
   const A correct1 = static_cast<A>(rule.correct1.get()), correct2 = static_cast<A>(rule.correct2.get());
   with_piece(tensors, [&](const Updated& t, std::int64_t begin, std::int64_t end) {
     const G* gradient = static_cast<const G*>(t.gradient);
     W* weights = static_cast<W*>(t.weights);
-    A *first = static_cast<A*>(t.first), *second = static_cast<A*>(t.second);
+    S *first = static_cast<S*>(t.first), *second = static_cast<S*>(t.second);
     const A decay = static_cast<A>(t.decay);
     const auto step = [&](auto n, std::int64_t i) {
       constexpr int V = decltype(n)::value;
@@ -86,17 +86,17 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
   });
 }
 
-template <class G, class W>
+template <class G, class W, class S>
 __global__ void sgd_kernel(List<Updated> tensors, Acc<W> rate, Acc<W> momentum) {
   using A = Acc<W>;
   with_piece(tensors, [&](const Updated& t, std::int64_t begin, std::int64_t end) {
     const G* gradient = static_cast<const G*>(t.gradient);
     W* weights = static_cast<W*>(t.weights);
-    A* first = static_cast<A*>(t.first);
+    S* first = static_cast<S*>(t.first);
     for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const A w = widen(weights[i]),
-              m = momentum * first[i] + static_cast<A>(widen(gradient[i])) + static_cast<A>(t.decay) * w;
-      first[i] = m;
+              m = momentum * widen(first[i]) + static_cast<A>(widen(gradient[i])) + static_cast<A>(t.decay) * w;
+      first[i] = narrow<S>(m);
       weights[i] = narrow<W>(w - rate * m);
     }
   });
@@ -196,15 +196,20 @@ void by_type(const Counted* tensors, int count, F f) {
   }
 }
 
-/// Gradients and weights of an update: equal types, or one of the two in 16 bits.
+/// Gradients and weights of an update: equal types, or one of the two in 16 bits. Moments are in the type of sums, or
+/// in 16 bits, too.
 template <class F>
 void with_update(const UpdateTypes& types, F f) {
   with_real(types.weights, [&](auto w) {
     using W = decltype(w);
-    if (size_of(types.state) != sizeof(Acc<W>)) throw std::logic_error("moments are stored in the type of sums");
-    if (types.gradient == types.weights) return f(w, w);
-    if (types.weights == ElementType::real32 && types.gradient == ElementType::real16) return f(Half{}, w);
-    if (types.weights == ElementType::real16 && types.gradient == ElementType::real32) return f(float{}, w);
+    const auto with_state = [&](auto g) {
+      if (size_of(types.state) == sizeof(Acc<W>)) return f(g, w, Acc<W>{});
+      if (types.state != ElementType::real16) throw std::logic_error("moments are neither sums nor in 16 bits");
+      f(g, w, Half{});
+    };
+    if (types.gradient == types.weights) return with_state(w);
+    if (types.weights == ElementType::real32 && types.gradient == ElementType::real16) return with_state(Half{});
+    if (types.weights == ElementType::real16 && types.gradient == ElementType::real32) return with_state(float{});
     throw std::logic_error("an update of types that do not go together");
   });
 }
@@ -212,9 +217,10 @@ void with_update(const UpdateTypes& types, F f) {
 }  // namespace
 
 void adam(cudaStream_t stream, const Updated* tensors, int count, const UpdateTypes& types, const AdamRule& r) {
-  with_update(types, [&](auto g, auto w) {
+  with_update(types, [&](auto g, auto w, auto s) {
     using G = decltype(g);
     using W = decltype(w);
+    using S = decltype(s);
     using A = Acc<W>;
     const AdamNumbers<A> rule{static_cast<A>(r.rate),
                               static_cast<A>(r.beta1),
@@ -225,17 +231,18 @@ void adam(cudaStream_t stream, const Updated* tensors, int count, const UpdateTy
                               r.correct1,
                               r.correct2};
     in_lists(tensors, count, [&](const List<Updated>& list, unsigned blocks) {
-      launch(&adam_kernel<G, W>, dim3(blocks), dim3(kThreads), 0, stream, list, rule, r.decoupled);
+      launch(&adam_kernel<G, W, S>, dim3(blocks), dim3(kThreads), 0, stream, list, rule, r.decoupled);
     });
   });
 }
 
 void sgd(cudaStream_t stream, const Updated* tensors, int count, const UpdateTypes& types, const SgdRule& r) {
-  with_update(types, [&](auto g, auto w) {
+  with_update(types, [&](auto g, auto w, auto s) {
     using G = decltype(g);
     using W = decltype(w);
+    using S = decltype(s);
     in_lists(tensors, count, [&](const List<Updated>& list, unsigned blocks) {
-      launch(&sgd_kernel<G, W>, dim3(blocks), dim3(kThreads), 0, stream, list, static_cast<Acc<W>>(r.rate),
+      launch(&sgd_kernel<G, W, S>, dim3(blocks), dim3(kThreads), 0, stream, list, static_cast<Acc<W>>(r.rate),
              static_cast<Acc<W>>(r.momentum));
     });
   });

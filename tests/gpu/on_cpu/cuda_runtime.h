@@ -20,18 +20,15 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 
 inline void __syncthreads() { on_cpu::meet_block(); }
 inline int __syncthreads_or(int x) { return on_cpu::any_of_block(x != 0) ? 1 : 0; }
-inline void __syncwarp() {
-  std::uint64_t all[32];
-  on_cpu::meet_warp(0, all);
-}
+inline void __syncwarp() { (void)on_cpu::meet_warp({}); }
 template <class T>
 T on_cpu_from_lane(T x, int lane) {
   static_assert(sizeof(T) <= 8);
-  std::uint64_t mine = 0, all[32];
+  std::uint64_t mine = 0;
   std::memcpy(&mine, &x, sizeof x);
-  on_cpu::meet_warp(mine, all);
+  const on_cpu::Given* all = on_cpu::meet_warp({mine});
   T out;
-  std::memcpy(&out, &all[lane], sizeof out);
+  std::memcpy(&out, all[lane].data(), sizeof out);
   return out;
 }
 template <class T>
@@ -39,10 +36,9 @@ T __shfl_xor_sync(unsigned, T x, int mask) { return on_cpu_from_lane(x, on_cpu::
 template <class T>
 T __shfl_sync(unsigned, T x, int lane) { return on_cpu_from_lane(x, lane); }
 inline unsigned __ballot_sync(unsigned, bool x) {
-  std::uint64_t all[32];
-  on_cpu::meet_warp(x ? 1 : 0, all);
+  const on_cpu::Given* all = on_cpu::meet_warp({x ? 1u : 0u});
   unsigned out = 0;
-  for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l]) << l;
+  for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l][0]) << l;
   return out;
 }
 inline int atomicMin(int* at, int x) {

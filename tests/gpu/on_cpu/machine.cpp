@@ -3,12 +3,11 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <vector>
 
-thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace on_cpu {
 
@@ -19,7 +18,8 @@ namespace {
 constexpr std::size_t kStack = std::size_t{128} << 10;
 constexpr unsigned kMaxThreads = 1024;
 
-/// Begun as a context; changes after that by jumps, which save no signal mask and so need no system call.
+/// Runs one thread of a block, and then the same one of the next block. Begun as a context; changes after that by
+/// jumps, which save no signal mask and so need no system call.
 struct Coroutine {
   ucontext_t context{};
   jmp_buf at;
@@ -32,7 +32,7 @@ struct Coroutine {
 };
 
 struct Warp {
-  std::uint64_t given[2][32] = {};
+  Given given[2][32] = {};
   int arrived = 0, alive = 0;
   std::uint64_t meetings = 0;
 };
@@ -50,9 +50,18 @@ struct Machine {
   std::exception_ptr failed;
   std::vector<unsigned char> memory;
 };
-thread_local Machine machine;
+
+/// The one of the CPU's thread.
+constinit thread_local Machine* own = nullptr;
+
+Machine& make_machine() {
+  thread_local Machine machine;
+  own = &machine;
+  return machine;
+}
 
 void complete_block_if_all_came() {
+  Machine& machine = *own;
   if (machine.alive == 0 || machine.arrived < machine.alive) return;
   machine.arrived = 0;
   machine.any[(machine.meetings + 1) % 2] = false;
@@ -64,68 +73,85 @@ void complete_warp_if_all_came(Warp& w) {
   ++w.meetings;
 }
 
-void body() {
+/// Back to the scheduler, until it resumes this coroutine.
+void leave(Coroutine& me) {
+  if (_setjmp(me.at) == 0) _longjmp(own->scheduler, 1);
+}
+
+void run_thread(Machine& machine, Coroutine& me) {
   try {
     (*machine.kernel)();
   } catch (...) {
     machine.failed = std::current_exception();
   }
-  Coroutine& me = machine.coroutines[machine.current];
   me.done = true;
   --machine.alive;
   Warp& warp = machine.warps[machine.current / 32];
   --warp.alive;
   complete_block_if_all_came();  // Threads that have ended are not waited for.
   complete_warp_if_all_came(warp);
-  _longjmp(machine.scheduler, 1);
+}
+
+void body() {
+  Machine& machine = *own;
+  Coroutine& me = machine.coroutines[machine.current];
+  for (;;) {
+    run_thread(machine, me);
+    leave(me);
+  }
 }
 
 void yield_until(int kind, std::uint64_t meetings) {
-  Coroutine& me = machine.coroutines[machine.current];
+  Coroutine& me = own->coroutines[own->current];
   me.kind = kind, me.waits_for = meetings;
-  if (_setjmp(me.at) == 0) _longjmp(machine.scheduler, 1);
+  leave(me);
 }
 
-bool ready(const Coroutine& c, unsigned i) {
+bool ready(const Machine& machine, const Coroutine& c, unsigned i) {
   if (c.done) return false;
   if (c.kind == 0) return true;
   return (c.kind == 1 ? machine.meetings : machine.warps[i / 32].meetings) >= c.waits_for;
 }
 
-void begin(unsigned i, dim3 thread) {
-  Coroutine& c = machine.coroutines[i];
+void begin(Coroutine& c, dim3 thread) {
   if (!c.stack) c.stack = std::make_unique_for_overwrite<char[]>(kStack);
+  if (!c.done) c.begun = false;  // It was left within a kernel that failed.
+  c.thread = thread, c.done = false, c.kind = 0;
+}
+
+void enter(Machine& machine, Coroutine& c) {
+  c.begun = true;
   getcontext(&c.context);
   c.context.uc_stack.ss_sp = c.stack.get();
   c.context.uc_stack.ss_size = kStack;
-  c.thread = thread, c.done = false, c.begun = false, c.kind = 0;
   makecontext(&c.context, body, 0);
-}
-
-/// Until it waits or ends.
-void resume(Coroutine& c) {
-  if (_setjmp(machine.scheduler) != 0) return;
-  if (c.begun) _longjmp(c.at, 1);
-  c.begun = true;
   swapcontext(&machine.unused, &c.context);
 }
 
-void run_block(dim3 block) {
+/// Until it waits or ends.
+void resume(Machine& machine, Coroutine& c) {
+  if (_setjmp(machine.scheduler) != 0) return;
+  if (c.begun) _longjmp(c.at, 1);
+  enter(machine, c);
+}
+
+void run_block(Machine& machine, dim3 block) {
   const unsigned n = block.x * block.y * block.z;
   if (n > kMaxThreads) throw std::logic_error("a block of more than 1024 threads");
   machine.alive = static_cast<int>(n), machine.arrived = 0;
   for (unsigned w = 0; w * 32 < n; ++w)
     machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
-  for (unsigned i = 0; i < n; ++i) begin(i, {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
+  for (unsigned i = 0; i < n; ++i)
+    begin(machine.coroutines[i], {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
   while (machine.alive > 0) {
     bool moved = false;
     for (unsigned i = 0; i < n; ++i) {
       Coroutine& c = machine.coroutines[i];
-      if (!ready(c, i)) continue;
+      if (!ready(machine, c, i)) continue;
       c.kind = 0;
       machine.current = i;
       threadIdx = c.thread;
-      resume(c);
+      resume(machine, c);
       moved = true;
     }
     if (!moved) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
@@ -135,6 +161,7 @@ void run_block(dim3 block) {
 }  // namespace
 
 void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& kernel) {
+  Machine& machine = own != nullptr ? *own : make_machine();
   machine.kernel = &kernel;
   machine.failed = nullptr;
   blockDim = block, gridDim = grid;
@@ -143,12 +170,13 @@ void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>&
       for (unsigned x = 0; x < grid.x; ++x) {
         machine.memory.assign(shared + 16, 0xff);
         blockIdx = {x, y, z};
-        run_block(block);
+        run_block(machine, block);
         if (machine.failed) std::rethrow_exception(machine.failed);
       }
 }
 
 void meet_block() {
+  Machine& machine = *own;
   const std::uint64_t next = machine.meetings + 1;
   ++machine.arrived;
   complete_block_if_all_came();
@@ -156,27 +184,29 @@ void meet_block() {
 }
 
 bool any_of_block(bool mine) {
+  Machine& machine = *own;
   const std::size_t which = (machine.meetings + 1) % 2;
   if (mine) machine.any[machine.meetings % 2] = true;
   meet_block();
   return machine.any[(which + 1) % 2];
 }
 
-void meet_warp(std::uint64_t mine, std::uint64_t (&out)[32]) {
+const Given* meet_warp(const Given& mine) {
+  Machine& machine = *own;
   Warp& w = machine.warps[machine.current / 32];
   const std::uint64_t now = w.meetings;
   w.given[now % 2][lane()] = mine;
   ++w.arrived;
   complete_warp_if_all_came(w);
   if (w.meetings == now) yield_until(2, now + 1);
-  std::memcpy(out, machine.warps[machine.current / 32].given[now % 2], sizeof out);
+  return w.given[now % 2];
 }
 
-int lane() { return static_cast<int>(machine.current % 32); }
+int lane() { return static_cast<int>(own->current % 32); }
 
 unsigned char* launch_memory() {
-  const auto at = reinterpret_cast<std::uintptr_t>(machine.memory.data());
-  return machine.memory.data() + (16 - at % 16) % 16;
+  unsigned char* memory = own->memory.data();
+  return memory + (16 - reinterpret_cast<std::uintptr_t>(memory) % 16) % 16;
 }
 
 }  // namespace on_cpu

@@ -3,6 +3,7 @@
 // barriers and warp operations; blocks and launches run one after the other. It shows that kernels compute what they
 // should. It says nothing about speed, and misses races that need two threads at once.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,7 @@ struct dim3 {
 };
 
 /// Of the thread that runs.
-extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace on_cpu {
 
@@ -23,8 +24,11 @@ void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>&
 
 /// All threads of the block come here before one goes on.
 void meet_block();
-/// Gives `mine` to the warp; out[l] is what lane l gave. All lanes of the warp come here before one goes on.
-void meet_warp(std::uint64_t mine, std::uint64_t (&out)[32]);
+/// What a lane gives to its warp.
+using Given = std::array<std::uint64_t, 3>;
+/// Gives `mine` to the warp; what lane l gave is at [l], until this lane comes here again. All lanes of the warp come
+/// here before one goes on.
+const Given* meet_warp(const Given& mine);
 int lane();
 /// Whether any thread of the block says so.
 bool any_of_block(bool mine);

@@ -58,7 +58,7 @@ TEST_CASE("a rate is doubted where an eighth or eight times of it is known, and 
   CHECK(meant_rate(BytesPerSecond{200e9}, known) == gigabits(200));
   CHECK(meant_rate(gigabits(50), known) == gigabits(400));
   CHECK(meant_rate(gigabits(25), known) == gigabits(200));
-  for (const double fine : {100.0, 200.0, 400.0, 150.0, 800.0, 404.0})
+  for (const double fine : {100.0, 200.0, 400.0, 150.0, 404.0, 6400.0})
     CHECK(meant_rate(gigabits(fine), known) == BytesPerSecond{});
   CHECK(meant_rate(gigabits(400), {}) == BytesPerSecond{});
 }
@@ -73,7 +73,6 @@ TEST_CASE("400GB/s for a NIC or a port draws a warning that names the rate that 
     CHECK(warnings.front().find("NIC or switch port of 400 GB/s (3200 Gb/s)") != std::string::npos);
     CHECK(warnings.front().find("50 GB/s (400 Gb/s) is known") != std::string::npos);
   }
-  CHECK(warnings_of(nic.path(), port.path()).size() == 2);
 }
 
 TEST_CASE("what the catalogue has draws no warning, in its own words or in others", "[api]") {

@@ -124,12 +124,12 @@ TEST_CASE("rows are skipped for stated reasons") {
 }
 
 TEST_CASE("an optimizer or a type of number that no scenario has is said, not replaced") {
-  for (const char* name : {"Muon", "Lion", "8-bit Adam", "paged_adamw_8bit", "SOAP", "RAdam", "Adamax"}) {
+  for (const char* name : {"Muon", "Lion", "Lion 8-bit", "4-bit AdamW", "SOAP", "RAdam", "Adamax"}) {
     CAPTURE(name);
     CHECK(with("optimizer", name) == "optimizer unknown");
   }
   for (const char* name : {"Adam", "AdamW", "distributed_fused_adam", "LAMB", "SGD with momentum", "Adafactor",
-                           "FusedAdam", "decoupled_adamw (fp32 master)"}) {
+                           "FusedAdam", "decoupled_adamw (fp32 master)", "8-bit Adam", "paged_adamw_8bit"}) {
     CAPTURE(name);
     CHECK(with("optimizer", name) == "predicted");
   }
@@ -137,6 +137,54 @@ TEST_CASE("an optimizer or a type of number that no scenario has is said, not re
     CAPTURE(type);
     CHECK(with("precision", type) == "precision unknown");
   }
+}
+
+TEST_CASE("words on an optimizer say in which type it keeps its moments") {
+  const auto states = [](const char* words) {
+    nlohmann::json row = row_json();
+    row["config"]["optimizer"] = words;
+    const MappedRow m = mapped(row);
+    REQUIRE(m.job);
+    return setting(m.job->scenario, "training.optimizer_states");
+  };
+  for (const char* eight : {"8-bit Adam", "AdamW8bit", "paged_adamw_8bit", "adamw_bnb_8bit"})
+    CHECK(states(eight) == "\"int8\"");
+  CHECK(states("AdamW, bf16 moments") == "\"bf16\"");
+  CHECK(states("decoupled_adamw (fp32 master)") == "\"auto\"");
+}
+
+TEST_CASE("bf16 parameters without a master copy are no mixed precision") {
+  nlohmann::json row = row_json();
+  row["config"]["parameter_dtype"] = "bf16";
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.job->scenario.training.precision == Precision::bf16);
+}
+
+TEST_CASE("networks of images are known by name, in the variant that is stated") {
+  nlohmann::json row = row_json();
+  row["config"] = {{"model", "ResNet-50"}, {"batch_per_gpu", 64}, {"gpus", 8},         {"gpus_per_node", 8},
+                   {"gpu_type", "P100"},   {"precision", "fp32"}, {"optimizer", "sgd"}};
+  row["measured"] = {{"images_per_s", 1734.0}};
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.job->model_kind == "images");
+  CHECK(m.job->scenario.model.name == "resnet50");
+  CHECK(m.job->scenario.strategy.microbatch == 64);
+  CHECK(m.job->scenario.training.global_batch == 512);
+  CHECK(m.job->measured.time.value() == Approx(512 / 1734.0));
+  row["config"]["downsample_in_bottleneck"] = true;
+  CHECK(mapped(row).job->scenario.model.inline_json.find("\"downsample_in_bottleneck\":true") != std::string::npos);
+}
+
+TEST_CASE("a BERT is built from its sizes") {
+  nlohmann::json row = row_json();
+  row["config"]["model"] = "an encoder";
+  row["config"]["model_family"] = "bert";
+  row["config"]["seq_len"] = 128;
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.job->scenario.model.inline_json.find("\"model_type\":\"bert\"") != std::string::npos);
 }
 
 TEST_CASE("a misspelt field is named, and the row does not count") {

@@ -159,6 +159,7 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.schedule = "model_parallel";
   all.zero_stage = 0;
   all.fsdp.enabled = true;
+  all.declared.set("strategy.offload_parameters", true);
   for (const std::string& name : active_strategies({job.workload, all, 4}))
     if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   for (const auto kind : {DataParallelism::funnel, DataParallelism::parameter_server}) {

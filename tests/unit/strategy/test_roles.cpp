@@ -86,6 +86,11 @@ std::map<std::string, Job> jobs() {
          j.strategy.pp = 1;
          j.strategy.offload = Offload::optimizer;
        })},
+      {"offload_parameters", with([&](Job& j) {
+         sharded(j);
+         j.strategy.offload = Offload::optimizer;
+         j.strategy.declared.set("strategy.offload_parameters", true);
+       })},
       {"overlapped_tensor_parallel", with([](Job& j) {
          j.strategy.tp = 2;
          j.strategy.sequence_parallel = j.strategy.overlap.tp = true;

@@ -26,18 +26,16 @@ inline std::uint32_t pack(float a, float b) {
 }
 
 inline void multiply(FragmentC& c, const FragmentA& a, const FragmentB& b) {
-  std::uint64_t first[32], second[32], third[32];
-  on_cpu::meet_warp(a.x[0] | static_cast<std::uint64_t>(a.x[1]) << 32, first);
-  on_cpu::meet_warp(a.x[2] | static_cast<std::uint64_t>(a.x[3]) << 32, second);
-  on_cpu::meet_warp(b.x[0] | static_cast<std::uint64_t>(b.x[1]) << 32, third);
-  const auto half = [](std::uint64_t both, int which) {
-    return static_cast<std::uint32_t>(which == 0 ? both : both >> 32);
+  const auto both = [](std::uint32_t lower, std::uint32_t upper) {
+    return lower | static_cast<std::uint64_t>(upper) << 32;
   };
-  const auto of_pair = [](std::uint32_t both, int odd) { return odd == 0 ? low(both) : high(both); };
+  const on_cpu::Given* all = on_cpu::meet_warp({both(a.x[0], a.x[1]), both(a.x[2], a.x[3]), both(b.x[0], b.x[1])});
+  const auto half = [](std::uint64_t x, int which) { return static_cast<std::uint32_t>(which == 0 ? x : x >> 32); };
+  const auto of_pair = [](std::uint32_t x, int odd) { return odd == 0 ? low(x) : high(x); };
   const auto left = [&](int row, int k) {
-    return of_pair(half((k < 8 ? first : second)[row % 8 * 4 + k % 8 / 2], row / 8), k % 2);
+    return of_pair(half(all[row % 8 * 4 + k % 8 / 2][k < 8 ? 0 : 1], row / 8), k % 2);
   };
-  const auto right = [&](int k, int column) { return of_pair(half(third[column * 4 + k % 8 / 2], k / 8), k % 2); };
+  const auto right = [&](int k, int column) { return of_pair(half(all[column * 4 + k % 8 / 2][2], k / 8), k % 2); };
   const int g = on_cpu::lane() / 4, t = on_cpu::lane() % 4;
   for (int i = 0; i < 4; ++i) {
     float sum = c.x[i];
@@ -47,14 +45,13 @@ inline void multiply(FragmentC& c, const FragmentA& a, const FragmentB& b) {
 }
 
 inline void load(std::uint32_t (&x)[4], const void* row, bool transposed) {
-  std::uint64_t rows[32];
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
     throw std::logic_error("a row of a matrix that is not aligned to 16 bytes");
-  on_cpu::meet_warp(reinterpret_cast<std::uint64_t>(row), rows);
+  const on_cpu::Given* rows = on_cpu::meet_warp({reinterpret_cast<std::uint64_t>(row)});
   const int g = on_cpu::lane() / 4, t = on_cpu::lane() % 4;
   for (int m = 0; m < 4; ++m) {
     const auto element = [&](int r, int c) {
-      return static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(rows[m * 8 + r])[c]);
+      return static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(rows[m * 8 + r][0])[c]);
     };
     x[m] =
         transposed ? element(2 * t, g) | element(2 * t + 1, g) << 16 : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
