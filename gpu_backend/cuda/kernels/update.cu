@@ -72,8 +72,8 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         const A given = static_cast<A>(gradients.at[j]), g = decoupled ? given : given + decay * w.at[j];
-        m.at[j] = rule.beta1 * m.at[j] + rule.rest1 * g;
-        v.at[j] = rule.beta2 * v.at[j] + rule.rest2 * g * g;
+        m.at[j] = static_cast<Acc<S>>(rule.beta1 * m.at[j] + rule.rest1 * g);
+        v.at[j] = static_cast<Acc<S>>(rule.beta2 * v.at[j] + rule.rest2 * g * g);
         if (decoupled) w.at[j] -= rule.rate * decay * w.at[j];
         w.at[j] -= rule.rate * (m.at[j] / correct1) / (sqrt(v.at[j] / correct2) + rule.epsilon);
       }
@@ -96,7 +96,7 @@ __global__ void sgd_kernel(List<Updated> tensors, Acc<W> rate, Acc<W> momentum) 
     for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const A w = widen(weights[i]),
               m = momentum * widen(first[i]) + static_cast<A>(widen(gradient[i])) + static_cast<A>(t.decay) * w;
-      first[i] = narrow<S>(m);
+      first[i] = narrow<S>(static_cast<Acc<S>>(m));
       weights[i] = narrow<W>(w - rate * m);
     }
   });
