@@ -43,11 +43,11 @@ Table candidates_table(const PlanAnswer& answer) {
   Table t{"",
           {{"", true},
            {"candidate"},
-           {"machines", true},
+           {"nodes", true},
            {"GPUs", true},
            {"days", true},
-           {"80 % range", true},
-           {"late %", true},
+           {"80 %", true},
+           {"late", true},
            {"cost", true},
            {"at once", true},
            {""}},
@@ -60,7 +60,7 @@ Table candidates_table(const PlanAnswer& answer) {
       for (std::string cell :
            {fmt::format("{}{}", p->machines, p->spares > 0 ? fmt::format("+{}", p->spares) : ""), with_commas(p->gpus),
             days_text(d), fmt::format("{}-{}", days_text(d * a.range.low), days_text(d * a.range.high)),
-            fmt::format("{:.0f}", 100 * a.odds_late), money(p->cost.parts.total()), money(p->cost.capital)})
+            fmt::format("{:.0f} %", 100 * a.odds_late), money(p->cost.parts.total()), money(p->cost.capital)})
         row.push_back(std::move(cell));
     } else {
       row.insert(row.end(), 7, "-");
@@ -238,10 +238,11 @@ std::string method_text(const Plan& plan) {
       "it is worth then; so do network and storage ({:.0f} % of the machines). Site: {} a kW and month; staff: {} a "
       "machine and year. Machines draw {:.0f} % of their rated power, the "
       "site {:g} times as "
-      "much, at {} per kWh. '+N' after machines: spares. At once: machines and network, before the first step. Save "
+      "much, at {} per kWh. '+N' after nodes (machines): spares. At once: machines and network, before the first step. "
+      "Save "
       "every: checkpoints; late %: waiting for the slowest rank; short %: of machines, without enough spares. 'In "
       "time': with the odds asked for, {:g}, the run meets the deadline; 'may be late': the prediction meets it, with "
-      "worse odds; 'late': nor does the prediction. Late % in the first table: how likely the run ends later.",
+      "worse odds; 'late': nor does the prediction. Late in the first table: how likely the run ends after it.",
       e.amortisation_years, 100 * e.utilisation, 100 * e.cost_of_capital, 100 * e.residual_share, 100 * e.storage_share,
       to_string(e.colocation, 3), to_string(e.staff, 3), 100 * e.power_share, e.pue, to_string(e.electricity, 3),
       plan.odds);
