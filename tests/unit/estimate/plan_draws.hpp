@@ -30,8 +30,10 @@ inline StrategySettings draw_settings(const ScenarioJob& job, std::mt19937_64& r
     s.etp = experts ? power(3) : 1;
     if (devices % (s.tp * s.pp * s.cp) != 0) continue;
     try {
-      const Space space(job.workload, s, devices, {"tp", "pp", "cp", "ep", "etp"});
-      return space.settings(space.plans()[random() % space.plans().size()]);
+      Space space(job.workload, s, devices, {"tp", "pp", "cp", "ep", "etp"});
+      space.enumerate();
+      const std::vector<Space::Plan> plans = space.plans();
+      return space.settings(plans[random() % plans.size()]);
     } catch (const Error&) {  // No plan has this mesh.
     }
   }
