@@ -49,14 +49,14 @@ struct Classes {
 class CallsOf {
  public:
   explicit CallsOf(const Cast& cast) : cast_(cast), made_(cast.compiled.size()) {
-    for (std::size_t c = 0; c < cast.compiled.size(); ++c)
-      for (const PlayOp& op : cast.compiled[c].ops)
-        if (op.kind == PlayOp::Kind::collective) {
-          auto& calls = made_[c][op.group];
-          if (static_cast<std::size_t>(op.ordinal) >= calls.size())
-            calls.resize(static_cast<std::size_t>(op.ordinal) + 1);
-          nth(calls, op.ordinal) = {op.collective, op.bytes, {.packed = op.packed, .direct = op.direct}};
-        }
+    for (std::size_t c = 0; c < cast.compiled.size(); ++c) {
+      for (const PlayOp& op : cast.compiled[c].ops) {
+        if (op.kind != PlayOp::Kind::collective) continue;
+        auto& calls = made_[c][op.group];
+        calls.resize(std::max(calls.size(), static_cast<std::size_t>(op.ordinal) + 1));
+        nth(calls, op.ordinal) = {op.collective, op.bytes, {.packed = op.packed, .direct = op.direct}};
+      }
+    }
   }
 
   /// What partners bring to a call may differ; the most counts.
@@ -168,13 +168,14 @@ struct Alike::Impl {
       for (const PlayOp& op : role.ops)
         if (op.kind == PlayOp::Kind::send) nth(bytes, nth(each.channels[a], op.group * 2)).insert(op.bytes);
     }
-    for (std::size_t c = 0; c < channels.size(); ++c)
+    for (std::size_t c = 0; c < channels.size(); ++c) {
       for (const double b : bytes[c]) {
         const PlannedTraffic planned = planner.message(each.channel_list[c], b);
         channels[c].fixed = with_price(channels[c].fixed.with(b), planned);
         if (!planned.flows.empty() && channels[c].exchanges.empty())
           add_exchange(channels[c], planned.flows, each.lanes);
       }
+    }
   }
 
   void add_exchange(Partners& partners, const std::vector<PlayClock::Flow>& flows, int lanes) {
@@ -276,8 +277,22 @@ struct Alike::Impl {
     choose(groups, *group_classes);
     choose(channels, *channel_classes);
     const Classes flows(flow), links(link);
+    const auto over = weights(flows, links);
+    for (std::size_t e = 0; e < played.size(); ++e) {
+      if (played[e] != static_cast<Index>(e)) continue;
+      const Wires::Exchange& exchange = wires.exchanges()[e];
+      std::set<Index> seen;
+      for (std::uint32_t f = exchange.first; f < exchange.first + exchange.count; ++f)
+        if (seen.insert(flows.of[f]).second)
+          stand_ins[e].flows.push_back({static_cast<Index>(f - exchange.first), nth(over, flows.of[f])});
+    }
+  }
+
+  /// For each class of flows, how much it weighs on one link of each class that it crosses.
+  [[nodiscard]] std::vector<std::vector<PlayClock::Crossing>> weights(const Classes& flows,
+                                                                      const Classes& links) const {
     std::vector<std::vector<PlayClock::Crossing>> over(flows.size());
-    for (std::size_t f = 0; f < flow.size(); ++f)
+    for (std::size_t f = 0; f < flow.size(); ++f) {
       for (const auto& [l, weight] : wires.crossings(wires.flows()[f])) {
         if (wires.spare(l) || nth(links.first, nth(links.of, l)) != l) continue;
         auto& crossed = nth(over, flows.of[f]);
@@ -288,14 +303,8 @@ struct Alike::Impl {
         else
           at->weight += weight;
       }
-    for (std::size_t e = 0; e < played.size(); ++e) {
-      if (played[e] != static_cast<Index>(e)) continue;
-      const Wires::Exchange& exchange = wires.exchanges()[e];
-      std::set<Index> seen;
-      for (std::uint32_t f = exchange.first; f < exchange.first + exchange.count; ++f)
-        if (seen.insert(flows.of[f]).second)
-          stand_ins[e].flows.push_back({static_cast<Index>(f - exchange.first), nth(over, flows.of[f])});
     }
+    return over;
   }
 
   [[nodiscard]] Cast take_cast() {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/base/index.hpp"
-
 namespace rehearse {
 
 namespace {

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.hpp"
 #include "core/play/clocks/lane_routes.hpp"
 
 namespace rehearse {
