@@ -25,6 +25,12 @@ std::map<std::string, std::vector<Variation>> audited_variations() {
                                         s.zero_stage = 1;
                                         s.offload = Offload::optimizer;
                                       }});
+  out["offload_parameters"].push_back({"parameters in host memory", 2, [](StrategySettings& s) {
+                                         s.dp_shard *= 2;
+                                         s.zero_stage = 3;
+                                         s.offload = Offload::optimizer;
+                                         s.declared.set("strategy.offload_parameters", true);
+                                       }});
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/strategies/offload_parameters.hpp"
 #include "core/strategy/workload.hpp"
 
 using namespace rehearse;

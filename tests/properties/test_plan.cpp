@@ -21,6 +21,11 @@ Plan any_plan() {
   plan.deadline = Seconds{between(5, 200) * kDay};
   plan.economics.amortisation_years = between(1, 8);
   plan.economics.utilisation = between(20, 101) / 100;
+  plan.economics.residual_share = between(0, 101) / 100;
+  plan.economics.cost_of_capital = between(0, 20) / 100;
+  plan.economics.storage_share = between(0, 30) / 100;
+  plan.economics.colocation = Dollars{between(0, 400)};
+  plan.economics.staff = Dollars{between(0, 10000)};
   plan.economics.electricity = Dollars{between(0, 50) / 100};
   plan.economics.pue = 1 + between(0, 80) / 100;
   plan.reliability.restart = Seconds{between(0, 3600)};
@@ -28,6 +33,9 @@ Plan any_plan() {
   plan.reliability.checkpoint_blocking = between(0, 101) / 100;
   return plan;
 }
+
+/// How much longer than predicted a step takes in one case of ten; plans ask for odds of nine in ten.
+constexpr double kSlow = 1.3;
 
 struct AnySite {
   double work = between(10, 40000), overhead = between(0, 50) / 10000;
@@ -41,15 +49,26 @@ CandidateAnswer answer(const Plan& plan, const AnySite& a) {
   s.price.rental = Dollars{a.rental};
   s.rented = a.rented;
   s.reliability.times[Part::gpu] = Seconds{a.mtbf_hours * 3600};
-  s.range = [](const StrategySettings&) { return StepRange{0.9, 1.3, ""}; };
+  s.range = [](const StrategySettings&) { return StepRange{0.9, kSlow, ""}; };
   return answer_candidate(plan, s);
 }
 
-/// The fewest machines tried that are in time.
+/// The fewest machines tried that are in time at the slow end.
 int fewest_in_time(const Plan& plan, const CandidateAnswer& c) {
   for (const PlanPoint& p : c.curve)
-    if (p.duration <= plan.deadline) return p.machines;
+    if (p.duration * kSlow <= plan.deadline) return p.machines;
   return 0;
+}
+
+/// What one dollar costs a year: equal payments at the ends of whole years that, with what is left, are worth a dollar
+/// today.
+double payment(const Economics& e) {
+  double worth = 0, left = e.residual_share;
+  for (int y = 1; y <= static_cast<int>(e.amortisation_years); ++y) {
+    worth += std::pow(1 + e.cost_of_capital, -y);
+    left /= 1 + e.cost_of_capital;
+  }
+  return (1 - left) / worth;
 }
 
 /// core/plan/README.md, in dollars: site() has 8 GPUs, 10 kW and $20k of network to a machine.
@@ -57,9 +76,10 @@ double expected_cost(const Plan& plan, const AnySite& a, const PlanPoint& p) {
   const Economics& e = plan.economics;
   const double hours = p.duration.value() / 3600, machines = p.machines + p.spares;
   if (a.rented) return machines * 8 * hours * a.rental;
-  const double write_off =
-      machines * (a.purchase + 20e3) * hours / 24 / (e.amortisation_years * 365.25 * e.utilisation);
-  return write_off +
+  const double years = hours / 24 / 365.25 / e.utilisation;
+  const double owned = (a.purchase * (1 + e.storage_share) + 20e3) * payment(e);
+  const double kept = 10 * 12 * e.colocation.value() + e.staff.value();
+  return machines * years * (owned + kept) +
          p.machines * 10 * e.power_share * (1 + e.network_power_share) * e.pue * hours * e.electricity.value();
 }
 
@@ -99,10 +119,11 @@ TEST_CASE("no size tried is better") {
         plan.objective = *rc::gen::element(PlanObjective::cost, PlanObjective::days, PlanObjective::energy);
         const CandidateAnswer c = answer(plan, {});
         const double margin = plan.objective == PlanObjective::days ? 0 : 0.05;
+        const double slow = c.meets_deadline_high ? kSlow : 1;
         if (c.meets_deadline)
           for (const PlanPoint& p : c.curve)
-            RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >=
-                                                        objective_value(plan.objective, *c.point));
+            RC_ASSERT(p.duration * slow > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >=
+                                                               objective_value(plan.objective, *c.point));
         for (std::size_t i = 1; i < c.curve.size(); ++i)
           RC_ASSERT(c.curve[i].machines > c.curve[i - 1].machines && c.curve[i].duration < c.curve[i - 1].duration);
       });
@@ -136,13 +157,13 @@ TEST_CASE("time follows failures and work") {
     AnySite worse = a;
     worse.mtbf_hours /= 4;
     const CandidateAnswer after = answer(plan, worse);
-    if (before.meets_deadline && after.meets_deadline)
+    if (before.meets_deadline_high && after.meets_deadline_high)
       RC_ASSERT(fewest_in_time(plan, after) >= fewest_in_time(plan, before));
     Plan later = plan;
     later.deadline = 2 * plan.deadline;
     const CandidateAnswer relaxed = answer(later, a);
-    if (before.meets_deadline)
-      RC_ASSERT(relaxed.meets_deadline && fewest_in_time(later, relaxed) <= fewest_in_time(plan, before));
+    if (before.meets_deadline_high)
+      RC_ASSERT(relaxed.meets_deadline_high && fewest_in_time(later, relaxed) <= fewest_in_time(plan, before));
   });
 }
 
