@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ constexpr double kLeastUse = 0.6, kMostUse = 0.95, kLeastInterest = 0.04, kMostI
 
 class Swinging {
  public:
-  Swinging(const Plan& plan, CandidateSite& site, const PlanPoint& point) : plan_(plan), site_(site), point_(point) {}
+  Swinging(Plan plan, CandidateSite& site, const PlanPoint& point)
+      : plan_(std::move(plan)), site_(site), point_(point) {}
 
   /// The cost after `change`, which is undone.
   Dollars cost(const std::function<void(Swinging&)>& change) {

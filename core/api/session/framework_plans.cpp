@@ -22,8 +22,8 @@ void undo_checkpoints(const Scenario& asked, StrategySettings& s) {
 
 }  // namespace
 
-FrameworkPlans::FrameworkPlans(const Framework& framework, Scenario asked, FrameworkSite site)
-    : framework_(framework), asked_(std::move(asked)), site_(std::move(site)) {
+FrameworkPlans::FrameworkPlans(Framework framework, Scenario asked, FrameworkSite site)
+    : framework_(std::move(framework)), asked_(std::move(asked)), site_(std::move(site)) {
   // What a search varies is the plan's own, as if the scenario stated it.
   for (const std::string& key : searched_keys()) asked_.stated.insert("strategy." + key);
   std::set<std::string> conditions;

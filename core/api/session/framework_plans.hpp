@@ -18,7 +18,7 @@ namespace rehearse {
 class FrameworkPlans {
  public:
   /// `asked` is the scenario before it took anything, with its axes resolved.
-  FrameworkPlans(const Framework& framework, Scenario asked, FrameworkSite site);
+  FrameworkPlans(Framework framework, Scenario asked, FrameworkSite site);
 
   /// What of the scenario follows from the framework where the strategy is another one.
   struct Facts {

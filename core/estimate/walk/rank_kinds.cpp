@@ -55,13 +55,15 @@ bool only_sizes_ask(const Program& p, Axis axis) {
 /// What the kernels of all bodies multiply, on a rank at this place.
 double products(const Program& p, const ExprContext& at) {
   double sum = 0;
-  for (const Body& body : p.bodies)
-    for (const auto v : body.graph.vertices())
-      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr && !c->dims.empty()) {
-        double product = 1;
-        for (const ExprId dim : c->dims) product *= static_cast<double>(p.exprs.evaluate(dim, at));
-        sum += product;
-      }
+  for (const Body& body : p.bodies) {
+    for (const auto v : body.graph.vertices()) {
+      const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      if (c == nullptr || c->dims.empty()) continue;
+      double product = 1;
+      for (const ExprId dim : c->dims) product *= static_cast<double>(p.exprs.evaluate(dim, at));
+      sum += product;
+    }
+  }
   return sum;
 }
 

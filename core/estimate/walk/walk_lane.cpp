@@ -64,7 +64,8 @@ double WalkLane::end_of_kernel() const {
 }
 
 void WalkLane::look_ahead() {
-  next_ = running_ < 0 ? kNever : end_;
+  next_ = kNever;
+  if (running_ >= 0) next_ = end_;
   for (const std::int32_t op : waiting_) next_ = std::min(next_, at(op).ready);
 }
 

@@ -148,7 +148,7 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
 
 const std::string& Accounts::name_of_part(std::int32_t body, std::int32_t task) const {
   std::vector<std::string>& names = nth(names_, body);
-  const auto at = static_cast<std::size_t>(task + 1);
+  const auto at = static_cast<std::size_t>(task) + 1;
   if (at >= names.size()) names.resize(at + 1);
   const Body& of = nth(p_.bodies, body);
   if (names[at].empty()) names[at] = task < 0 ? of.name : of.name + "/" + nth(of.graph, task).name;
