@@ -176,19 +176,21 @@ std::vector<Space::Plan> Moves::smaller(const Space::Plan& plan) const {
     if (lists.shardings[i].fsdp ? lists.shardings[i].dp_shard == dp : lists.shardings[i].zero > 0)
       shards.push_back(static_cast<std::uint8_t>(i));
   for (const std::uint8_t s : shards) at_least(plan, [&](Space::Plan& p) { p.sharding = s; });
-  for (const std::uint8_t s : shards)
+  for (const std::uint8_t s : shards) {
     at_least(plan, [&](Space::Plan& p) {
       p.sharding = s;
       p.recompute = most_again;
       p.pipeline = least_batch.value_or(p.pipeline);
     });
-  for (const std::uint8_t o : space_.offloads())
+  }
+  for (const std::uint8_t o : space_.offloads()) {
     at_least(plan, [&](Space::Plan& p) {
       p.offload = o;
       p.recompute = most_again;
       p.pipeline = least_batch.value_or(p.pipeline);
       p.sharding = shards.empty() ? p.sharding : shards.front();
     });
+  }
   return out;
 }
 

@@ -106,7 +106,8 @@ class Searching {
   std::vector<std::optional<Judged>> judged(const std::vector<Space::Plan>& plans) {
     std::vector<char> hopeless(plans.size(), 0);
     parallel_for(options_.jobs, plans.size(), {}, [&](std::size_t k) {
-      hopeless[k] = !belongs(plans[k], options_.shard) || fits_without_moving(plans[k]) || is_slow(plans[k]);
+      const bool out = !belongs(plans[k], options_.shard) || fits_without_moving(plans[k]) || is_slow(plans[k]);
+      hopeless[k] = out ? 1 : 0;
     });
     std::vector<Item> batch;
     std::vector<std::size_t> places;

@@ -252,19 +252,25 @@ void Space::find_families(std::uint32_t mesh, std::string& refusal) {
   const Lists& l = lists(mesh);
   Plan plan;
   plan.mesh = mesh;
-  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared)
+  for (plan.declared = 0; plan.declared < declared_.size(); ++plan.declared) {
     for (const bool sequence : l.sequence_parallel) {
       plan.sequence_parallel = sequence;
       for (const std::uint8_t exchange : l.contexts) {
         plan.context = exchange;
-        for (plan.sharding = 0; plan.sharding < l.shardings.size(); ++plan.sharding)
-          for (const std::uint8_t moved : offloads_) {
-            plan.offload = moved;
-            if (const std::uint64_t kinds = legal_kinds(plan, refusal); kinds != 0)
-              families_[mesh].push_back({plan, kinds});
-          }
+        find_families_of(plan, refusal);
       }
     }
+  }
+}
+
+void Space::find_families_of(Plan plan, std::string& refusal) {
+  for (plan.sharding = 0; plan.sharding < lists(plan.mesh).shardings.size(); ++plan.sharding) {
+    for (const std::uint8_t moved : offloads_) {
+      plan.offload = moved;
+      if (const std::uint64_t kinds = legal_kinds(plan, refusal); kinds != 0)
+        families_[plan.mesh].push_back({plan, kinds});
+    }
+  }
 }
 
 std::uint64_t Space::legal_kinds(Plan plan, std::string& refusal) const {
@@ -300,7 +306,7 @@ std::uint64_t Space::legal() const {
 std::vector<Space::Plan> Space::plans() const {
   std::vector<Plan> out;
   out.reserve(legal());
-  for (std::uint32_t m = 0; m < families_.size(); ++m)
+  for (std::uint32_t m = 0; m < families_.size(); ++m) {
     for (const Family& f : families_[m]) {
       Plan plan = f.first;
       const std::vector<Pipeline>& pipelines = lists(m).pipelines;
@@ -313,6 +319,7 @@ std::vector<Space::Plan> Space::plans() const {
         }
       }
     }
+  }
   return out;
 }
 

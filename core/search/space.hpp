@@ -123,6 +123,8 @@ class Space {
   [[nodiscard]] double combinations_of(std::uint32_t mesh) const;
   [[nodiscard]] std::optional<std::string> refusal(const Plan& plan) const;
   void find_families(std::uint32_t mesh, std::string& refusal);
+  /// Those that differ from `plan` in what is sharded and moved.
+  void find_families_of(Plan plan, std::string& refusal);
   /// Those that differ from `plan` in the pipeline.
   [[nodiscard]] std::uint64_t legal_kinds(Plan plan, std::string& refusal) const;
 

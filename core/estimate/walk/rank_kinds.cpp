@@ -252,26 +252,13 @@ class KindFinder {
     return more;
   }
 
-  /// Members of the group in order, looked up once for all of them.
-  [[nodiscard]] const std::vector<int>& members_of(int group, int index) {
-    auto& [lists, list_of] = members_.try_emplace(group).first->second;
-    if (list_of.empty()) list_of.assign(ranks_.size(), -1);
-    int& list = nth(list_of, index);
-    if (list < 0) {
-      lists.push_back(p_.mesh.members(nth(p_.groups, group), nth(ranks_, index), p_.exprs));
-      list = static_cast<int>(lists.size()) - 1;
-      for (const int r : lists.back())
-        if (nth(ranks_, nth(index_of_rank_, r)) == r) nth(list_of, nth(index_of_rank_, r)) = list;
-    }
-    return nth(lists, list);
-  }
-
   /// Whom each endpoint of each rank talks to, and how messages there and back are priced.
   void find_peers() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       peers_[i].clear();
       for (const CompiledRole::Endpoint& e : nth(out_.compiled, compiled_[i]).endpoints) {
-        const int peer = members_of(e.group, static_cast<int>(i)).at(static_cast<std::size_t>(e.peer));
+        const auto members = p_.mesh.members(nth(p_.groups, e.group), ranks_[i], p_.exprs);
+        const int peer = members.at(static_cast<std::size_t>(e.peer));
         const DeviceId here = device(ranks_[i]), there = device(peer);
         int price = -1;
         if (here != there) price = cost_.collectives().likeness(std::array{here, there}) * 2;
@@ -354,8 +341,6 @@ class KindFinder {
   std::vector<int> ranks_;          ///< Of first lanes. All below by index into these.
   std::vector<int> index_of_rank_;  ///< Of other lanes that of the first.
   std::vector<Family> families_;
-  /// By group of messages: members, and by index which.
-  std::map<int, std::pair<std::vector<std::vector<int>>, std::vector<int>>> members_;
   std::vector<int> class_;  ///< Of prices, whatever the role.
   std::vector<int> kind_, compiled_;
   std::vector<std::vector<Peer>> peers_;
