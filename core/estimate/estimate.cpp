@@ -10,8 +10,8 @@ namespace rehearse {
 
 namespace {
 
-/// Messages of a rank that keeps the parameters go to ranks that the walk takes for one kind, which then wait for each
-/// other: these are played, until kinds tell them apart.
+/// The walk stops before the end of funnels and parameter servers, for a reason that is not found yet
+/// (core/estimate/README.md): these are played.
 Estimate played(const Program& program, const CostModel& cost, int steps) {
   RunOptions options;
   options.steps = steps;

@@ -40,6 +40,12 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
   std::erase_if(result.best, [](const Found& f) { return !f.evaluation.fits; });
 }
 
+Bytes capacity_of(const SearchProblem& problem, const SearchOptions& options) {
+  Bytes out{std::numeric_limits<double>::max()};
+  for (const Cluster::Part& part : problem.cluster.parts()) out = std::min(out, part.gpu->memory);
+  return options.most_memory > Bytes{0} ? std::min(out, options.most_memory) : out;
+}
+
 std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& options) {
   return std::max(static_cast<std::size_t>(options.top), most_played(problem, options));
 }

@@ -15,6 +15,9 @@ inline constexpr double kPlayedBelow = 0.98;
 /// end refuses.
 void play_in_order(const SearchProblem& problem, const SearchOptions& options, SearchResult& result);
 
+/// The least memory of any device, or the limit that the user gave where that is less.
+[[nodiscard]] Bytes capacity_of(const SearchProblem& problem, const SearchOptions& options);
+
 /// Plans that are told apart to the end: those shown and those that may be played, now or when parts are joined.
 [[nodiscard]] std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& options);
 

@@ -11,6 +11,7 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/search/bounds/plan_bounds.hpp"
 #include "core/search/guide.hpp"
+#include "core/search/plan_order.hpp"
 #include "core/search/playing.hpp"
 #include "core/search/tally.hpp"
 #include "core/strategy/workload.hpp"
@@ -21,20 +22,6 @@ namespace {
 
 constexpr std::size_t kBatch = 64;     // Plans that are evaluated before the best are looked at again.
 constexpr std::size_t kReported = 64;  // Plans that a result has at most, unless more are asked for.
-constexpr int kMostPlacements = 24;    // Room for the orders of one plan in Found::order.
-
-/// Order numbers are below 2^61.
-std::uint64_t order_number(const Space::Plan& plan, int placement) {
-  return plan_number(plan) * kMostPlacements + static_cast<std::uint64_t>(placement);
-}
-Space::Plan plan_of_order(std::uint64_t order) { return plan_of_number(order / kMostPlacements); }
-
-/// Which part of a divided search a plan belongs to: numbers are mixed, as neighbours in the space take unlike times.
-bool belongs(const Space::Plan& plan, const SearchShard& shard) {
-  std::uint64_t h = plan_number(plan) * 0x9E3779B97F4A7C15ULL;
-  h ^= h >> 32;
-  return shard.count == 1 || h % static_cast<std::uint64_t>(shard.count) == static_cast<std::uint64_t>(shard.index);
-}
 
 class Searching {
  public:
@@ -133,7 +120,7 @@ class Searching {
     if (options_.objective == Objective::memory) return false;
     bool slow = false;
     quick_.with([&](QuickEvaluator& quick) {
-      slow = bounds_.by_sibling(quick, space_.settings(plan)).step_time.value() >= threshold();
+      slow = bounds_.by_sibling(quick, space_.settings(plan)).step_time.value() >= limit_;
     });
     return slow;
   }
@@ -155,7 +142,7 @@ class Searching {
     std::vector<Space::Plan> priced;
     for (const auto& [number, answer] : tried_)
       if (number % kMostPlacements == 0) priced.push_back(plan_of_order(number));
-    const Tally counted = tally(problem_, options_, space_, threshold(), priced, teller());
+    const Tally counted = tally(problem_, options_, space_, limit_, priced, teller());
     result_.legal = counted.plans - refused_;
     result_.fit = counted.plans - refused_ - too_large_;
     result_.bounded = counted.bounded;
@@ -221,9 +208,7 @@ class Searching {
     std::vector<char> known(plans_.size());
     for (std::uint32_t i = 0; i < plans_.size(); ++i) known[i] = answers_[i].known ? 1 : 0;
     bounds_.work_out(known, teller());
-    Bytes capacity{std::numeric_limits<double>::max()};
-    for (const Cluster::Part& part : problem_.cluster.parts()) capacity = std::min(capacity, part.gpu->memory);
-    if (options_.most_memory > Bytes{0}) capacity = std::min(capacity, options_.most_memory);
+    const Bytes capacity = capacity_of(problem_, options_);
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (!answers_[i].known && bounds_[i].memory <= capacity) order_.push_back(i);
     result_.fit += order_.size();
@@ -251,11 +236,11 @@ class Searching {
                                                      : kRelaxedMargin * bounds_.relaxed_step(i).value();
     };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
-      if (answers_[i].fits && least_in_any_order(i) < threshold()) may.push_back(i);
+      if (answers_[i].fits && least_in_any_order(i) < limit_) may.push_back(i);
     for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
       std::vector<Item> items;
       for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
-        if (least_in_any_order(may[k]) < threshold()) add_orders(item(may[k]), items);
+        if (least_in_any_order(may[k]) < limit_) add_orders(item(may[k]), items);
       drop_slow_orders(items);
       if (!items.empty()) evaluate_batch(items, "evaluating", 0);
     }
@@ -308,9 +293,6 @@ class Searching {
     return about > 0 ? about : std::numeric_limits<double>::infinity();
   }
 
-  /// What a plan must be below to be shown, or to be played with a chance of being the best.
-  [[nodiscard]] double threshold() const { return limit_; }
-
   /// To be called when the best have changed.
   void find_limit() {
     std::vector<double> values;
@@ -332,7 +314,7 @@ class Searching {
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
   std::vector<Item> next_batch(std::size_t& next) {
     std::vector<Item> batch;
-    const double limit = threshold();
+    const double limit = limit_;
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
       if (moves_more_than_one_of(batch, i)) break;  // Whether this one is needed is seen when those are done.
@@ -354,7 +336,7 @@ class Searching {
       const std::vector<Evaluation> answers = evaluate_batch(batch, "evaluating", next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
-        if (answers[k].fits && least(batch[k].position) < threshold()) add_orders(batch[k], other_orders);
+        if (answers[k].fits && least(batch[k].position) < limit_) add_orders(batch[k], other_orders);
       drop_slow_orders(other_orders);
       if (!other_orders.empty()) evaluate_batch(other_orders, "evaluating", next);
     }
@@ -362,7 +344,7 @@ class Searching {
   }
 
   void count_left(std::size_t next) {
-    const double limit = threshold();
+    const double limit = limit_;
     result_.left = 0;
     for (; next < order_.size(); ++next) {
       const Space::Plan& plan = plans_[order_[next]];
@@ -412,10 +394,10 @@ class Searching {
   void drop_slow(std::vector<Item>& batch) {
     std::vector<std::uint32_t> may;
     for (const Item& item : batch)
-      if (least(item.position) < threshold()) may.push_back(item.position);
+      if (least(item.position) < limit_) may.push_back(item.position);
     bounds_.sharpen(may);
     std::erase_if(batch, [&](const Item& item) {
-      return least(item.position) >= threshold() && std::find(may.begin(), may.end(), item.position) != may.end();
+      return least(item.position) >= limit_ && std::find(may.begin(), may.end(), item.position) != may.end();
     });
   }
 
@@ -424,7 +406,7 @@ class Searching {
     std::vector<StrategySettings> tried;
     for (const Item& item : items) tried.push_back(settings_of(item));
     const std::vector<Bound> bounds = bounds_.of_settings(tried);
-    const double limit = threshold();
+    const double limit = limit_;
     std::vector<Item> fast;
     for (std::size_t k = 0; k < items.size(); ++k)
       if ((options_.objective == Objective::memory ? bounds[k].memory.value() : bounds[k].step_time.value()) < limit)
@@ -503,6 +485,7 @@ class Searching {
   std::unordered_map<std::uint64_t, Answer> tried_;  ///< By order number: what evaluate_batch() did.
   int for_front_ = 0;                                ///< Evaluated for the front alone.
   double reach_ = 0;                                 ///< Closed forms up to here may be the best when played.
+  /// What a plan must be below to be shown, or to be played with a chance of being the best.
   double limit_ = std::numeric_limits<double>::infinity();
   SearchResult result_;
 };

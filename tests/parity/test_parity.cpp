@@ -17,8 +17,9 @@ using namespace rehearse::test;
 namespace {
 
 constexpr int kSteps = 20;
-// What a step hands to the next (weights, moments, scales, what is gathered late) shows in the second and third. All
-// twenty are held to one rank's under the label slow.
+// What a step hands to the next (weights, moments, scales, what is gathered late) shows in the second and third. Single
+// strategies, pairs and triples are held to one rank's over all twenty under the label slow; divided optimizers, fp8
+// and statistics over a batch are held over these few alone.
 constexpr int kFewSteps = 4;
 constexpr double kTolerance = 1e-9;
 
