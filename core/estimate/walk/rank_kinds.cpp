@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/index.hpp"
 #include "core/estimate/walk/whole_passes.hpp"
@@ -263,9 +264,28 @@ class KindFinder {
         int price = -1;
         if (here != there) price = cost_.collectives().likeness(std::array{here, there}) * 2;
         if (cluster_.node_of(here) == cluster_.node_of(there)) ++price;
-        peers_[i].push_back({nth(index_of_rank_, peer), there, price});
+        peers_[i].push_back({nth(index_of_rank_, peer), there, price, e.edge});
       }
     }
+  }
+
+  /// Ranks to which another one talks in turn, a server or the reader of a funnel, are never alike: each is met at a
+  /// moment of its own. By rank, its turns with those that meet more than one of its kind along one edge.
+  [[nodiscard]] std::vector<std::vector<int>> turns_taken() const {
+    std::vector<std::vector<int>> out(ranks_.size());
+    for (const std::vector<Peer>& peers : peers_) {
+      std::map<std::pair<int, int>, int> first;  // By edge and kind: whom.
+      std::set<std::pair<int, int>> several;
+      for (const Peer& peer : peers) {
+        const std::pair key{peer.edge, nth(kind_, peer.index)};
+        if (first.try_emplace(key, peer.index).first->second != peer.index) several.insert(key);
+      }
+      if (several.empty()) continue;
+      for (std::size_t turn = 0; turn < peers.size(); ++turn)
+        if (several.contains({peers[turn].edge, nth(kind_, peers[turn].index)}))
+          nth(out, peers[turn].index).push_back(static_cast<int>(turn));
+    }
+    return out;
   }
 
   /// Divides kinds until they meet equal kinds.
@@ -275,10 +295,12 @@ class KindFinder {
       sign_calls();
       Numbers numbers;
       std::vector<int> next;
+      const std::vector<std::vector<int>> turns = turns_taken();
       for (std::size_t i = 0; i < ranks_.size(); ++i) {
         std::vector<int> key{kind_[i]};
         for (const Family& f : families_) key.push_back(f.instance[i] < 0 ? -1 : nth(f.sign, f.instance[i]));
         for (const Peer& peer : peers_[i]) key.insert(key.end(), {nth(kind_, peer.index), peer.price});
+        key.insert(key.end(), turns[i].begin(), turns[i].end());
         next.push_back(numbers.of(std::move(key)));
       }
       kind_ = std::move(next);
@@ -326,7 +348,7 @@ class KindFinder {
   struct Peer {
     int index;
     DeviceId device;
-    int price;
+    int price, edge;
   };
 
   const Program& p_;
