@@ -165,7 +165,7 @@ Exported write_deepspeed(const ExportInput& in) {
 
 [[maybe_unused]] const bool entered_deepspeed =
     enter("deepspeed", "a ds_config.json of DeepSpeed", rules_deepspeed(), write_deepspeed);
-[[maybe_unused]] const bool deepspeed_writes_for = writes_for("deepspeed", "megatron-deepspeed");
+[[maybe_unused]] const bool named_deepspeed = writes_for("deepspeed", "megatron-deepspeed");
 
 }  // namespace
 

@@ -378,7 +378,7 @@ Exported write_megatron(const ExportInput& in) {
 
 [[maybe_unused]] const bool entered_megatron =
     enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules_megatron(), write_megatron);
-[[maybe_unused]] const bool megatron_writes_for = writes_for("megatron", "megatron-core");
+[[maybe_unused]] const bool named_megatron = writes_for("megatron", "megatron-core");
 
 }  // namespace
 

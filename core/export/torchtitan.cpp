@@ -230,7 +230,7 @@ Exported write_torchtitan(const ExportInput& in) {
 
 [[maybe_unused]] const bool entered_torchtitan =
     enter("torchtitan", "a train.toml of torchtitan", rules_torchtitan(), write_torchtitan);
-[[maybe_unused]] const bool torchtitan_writes_for = writes_for("torchtitan", "torchtitan@0.2.2");
+[[maybe_unused]] const bool named_torchtitan = writes_for("torchtitan", "torchtitan@0.2.2");
 
 }  // namespace
 

@@ -16,11 +16,13 @@ struct Economics {
   /// Share of those years in which the machines do paid work: the run bears the idle time too. Meta's research clusters
   /// were busy 80 % of the time and more (Kokolis et al. 2024).
   double utilisation = 0.8;
-  /// What machines are worth at their end, over their price. 0..1. Estimate: pages on the market for used H100 machines
-  /// say 25 to 35 % after three years, books of cloud providers nothing after six.
+  /// What machines are worth at their end, over their price. 0..1. Estimate: a page on the market says 25 to 35 % for
+  /// an H100 machine after three years (v2-pseo-ai.pages.dev, GPU TCO analysis, 2026); books that write off over four
+  /// to six years leave nothing.
   double residual_share = 0.15;
-  /// A year's interest on what is tied up: of debt and of equity, as the buyer counts. Estimate: most industries of the
-  /// United States lie between 5 and 9.5 % (Damodaran, cost of capital by sector, January 2026).
+  /// A year's interest on what is tied up: of debt and of equity, as the buyer counts. Estimate: sixteen
+  /// industries of the United States that were read, advertising to chemicals, have 5.0 to 9.4 % (Damodaran, cost of
+  /// capital by sector, January 2026).
   double cost_of_capital = 0.08;
   /// Storage for data and checkpoints: its price over the machines'. Estimate.
   double storage_share = 0.05;

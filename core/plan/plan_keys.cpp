@@ -187,15 +187,17 @@ void add_question(std::vector<Key>& t) {
 void add_economics(std::vector<Key>& t) {
   t.push_back(economics("amortisation_years", &Economics::amortisation_years,
                         "Years over which a purchase is used and paid off.", 0.1, 50));
-  t.push_back(economics("residual_share", &Economics::residual_share,
-                        "What machines are worth at the end of those years, over their price.", 0, 1)
-                  .more("An estimate: pages on used H100 machines say 25 to 35 % after three years, books of cloud "
-                        "providers nothing after six."));
+  t.push_back(
+      economics("residual_share", &Economics::residual_share,
+                "What machines are worth at the end of those years, over their price.", 0, 1)
+          .more("An estimate: a page on the market says 25 to 35 % for an H100 machine after three years; books "
+                "that write off over four to six years leave nothing."));
   t.push_back(
       economics("cost_of_capital", &Economics::cost_of_capital, "Interest on what is tied up, a year.", 0, 1)
           .like("0.06")
-          .more("An estimate: most industries of the United States lie between 5 and 9.5 % (Damodaran, cost of "
-                "capital by sector, January 2026). The run pays the annuity that recovers price and interest."));
+          .more(
+              "An estimate: sixteen industries of the United States that were read have 5.0 to 9.4 % (Damodaran, cost "
+              "of capital by sector, January 2026). The run pays the annuity that recovers price and interest."));
   t.push_back(economics("storage_share", &Economics::storage_share,
                         "Price of storage for data and checkpoints over that of the machines.", 0, 10)
                   .more("An estimate."));

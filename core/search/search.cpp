@@ -1,6 +1,7 @@
 #include "core/search/search.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -74,14 +75,11 @@ class Searching {
   }
 
   void tell(const char* doing, double done, double all) const {
-    if (!options_.progress) return;
-    const bool any = !result_.best.empty();
-    options_.progress({doing, done, all, any ? result_.best.front().evaluation.time() : Seconds{}});
+    const Seconds best = result_.best.empty() ? Seconds{} : result_.best.front().evaluation.time();
+    if (options_.progress) options_.progress({doing, done, all, best});
   }
 
-  [[nodiscard]] Tell teller() const {
-    return [this](const char* doing, double done, double all) { tell(doing, done, all); };
-  }
+  [[nodiscard]] Tell teller() const { return std::bind_front(&Searching::tell, this); }
 
   void guide(bool own_is_a_plan) {
     const auto ended = options_.ended(kGuideShare);
@@ -435,7 +433,9 @@ class Searching {
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
     find_limit();
-    tell(doing, static_cast<double>(position), static_cast<double>(std::max(order_.size(), position)));
+    const std::size_t all =
+        order_.empty() ? 0 : std::max(order_.size(), position);  // 0: guided, nobody knows how many.
+    tell(doing, static_cast<double>(position), static_cast<double>(all));
     return out;
   }
 

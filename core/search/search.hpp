@@ -56,7 +56,7 @@ struct SearchShard {
 
 struct SearchProgress {
   std::string doing;  ///< "looking around the best", "closed forms", "bounding", "evaluating", "playing the best"
-  double done = 0, all = 0;  ///< In units of what is done; `all` may shrink.
+  double done = 0, all = 0;  ///< In units of what is done; `all` may shrink, and is 0 where nobody knows it.
   Seconds best;              ///< Step time of the best so far; 0: none yet.
 };
 

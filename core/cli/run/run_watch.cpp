@@ -53,13 +53,23 @@ void RunWatch::progress(const RunProgress& now) {
         fmt::format("{} operations, {} simulated", now.all, to_string(now.simulated)));
 }
 
-void RunWatch::progress(const std::string& doing, double done, double all) { write(all > 0 ? done / all : 0, doing); }
+void RunWatch::progress(const std::string& doing, double done, double all) {
+  if (all > 0)
+    write(done / all, doing);
+  else if (done > 0)
+    write_line(fmt::format("{}, {:.0f} done", doing, done));
+}
 
 void RunWatch::write(double share, const std::string& text) {
-  if (!shows_ || share <= 0 || Clock::now() < next_) return;
-  next_ = Clock::now() + kEvery;
+  if (share <= 0) return;
   const double passed = std::chrono::duration<double>(Clock::now() - begun_).count();
-  err_ << fmt::format("\r\033[K{:.0f} % of {}, about {} left", 100 * share, text, duration(passed / share - passed));
+  write_line(fmt::format("{:.0f} % of {}, about {} left", 100 * share, text, duration(passed / share - passed)));
+}
+
+void RunWatch::write_line(const std::string& line) {
+  if (!shows_ || Clock::now() < next_) return;
+  next_ = Clock::now() + kEvery;
+  err_ << "\r\033[K" << line;
   err_.flush();
   written_ = true;
 }

@@ -34,7 +34,7 @@ class RunWatch {
   /// Whether Ctrl-C was pressed: for work that ends with what it has. May be asked from any thread.
   [[nodiscard]] static bool stopped();
   /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any
-  /// unit.
+  /// unit. Where nobody knows `all` it is 0, and the line says what is done.
   void progress(const std::string& doing, double done, double all);
   /// Checks, and a few times a second writes share done, time simulated and time left over the line before.
   void progress(const RunProgress& now);
@@ -44,6 +44,7 @@ class RunWatch {
  private:
   using Clock = std::chrono::steady_clock;
   void write(double share, const std::string& text);
+  void write_line(const std::string& line);
   std::ostream& err_;
   bool shows_;
   bool written_ = false;
