@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/index.hpp"
-#include "core/program/serialise/serialise.hpp"
+#include "core/serialise/serialise.hpp"
 #include "gpu_backend/execute/spans.hpp"
 #include "gpu_backend/train/checkpoint.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/program/serialise/serialise.hpp"
+#include "core/serialise/serialise.hpp"
 #include "gpu_backend/train/checkpoint.hpp"
 #include "gpu_backend/train/training.hpp"
 #include "tests/parity/jobs.hpp"

@@ -2,7 +2,7 @@
 
 #include "core/base/error.hpp"
 #include "core/program/body.hpp"
-#include "core/program/serialise/serialise.hpp"
+#include "core/serialise/serialise.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -1,11 +1,11 @@
-#include "core/program/serialise/serialise.hpp"
+#include "core/serialise/serialise.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/program/body.hpp"
 #include "core/program/enum_names.hpp"
-#include "core/program/serialise/fields.hpp"
+#include "core/serialise/fields.hpp"
 
 namespace rehearse {
 

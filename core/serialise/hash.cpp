@@ -1,8 +1,8 @@
 #include <bit>
 
 #include "core/program/body.hpp"
-#include "core/program/serialise/fields.hpp"
-#include "core/program/serialise/serialise.hpp"
+#include "core/serialise/fields.hpp"
+#include "core/serialise/serialise.hpp"
 
 namespace rehearse {
 
