@@ -120,6 +120,7 @@ int run_command_line(const std::vector<std::string>& words, Console& console) {
   }
   if (word == "--version") word = "version";
   const Verb& verb = find_verb(word);
+  if (verb.left_out) return verb.run({}, console);
   Parser parser(verb);
   const Arguments arguments = parser.read({words.begin() + 1, words.end()});
   if (parser.help()) {

@@ -59,6 +59,7 @@ struct Verb {
   std::string notes{};  ///< Below the options, in help.
   /// Returns the exit code; throws Error.
   std::function<int(const Arguments&, Console&)> run{};
+  bool left_out = false;  ///< Of this build: it runs whatever was typed after it, and says what is missing.
 };
 
 /// Every verb, in the order of help. Defined in verbs.cpp: one line each.

@@ -79,7 +79,7 @@ void prepare_environment(const std::vector<fs::path>& program_directories) {
   setenv("PATH", (path + (inherited ? inherited : "/usr/bin:/bin")).c_str(), 1);
   setenv("NO_COLOR", "1", 1);
   setenv("TERM", "dumb", 1);
-  setenv("COLUMNS", "120", 1);
+  unsetenv("COLUMNS");  // As wide as in a pipe, which is what readers of the documents see.
   setenv("LC_ALL", "C.UTF-8", 1);
   setenv("TZ", "UTC", 1);
   unsetenv("BASH_ENV");

@@ -11,9 +11,10 @@ Verb calibrate_verb() {
           {},
           {},
           [](const Arguments&, Console&) -> int {
-            throw Error(ErrorKind::unavailable, "this build has no real back end", "calibrate",
-                        "./bootstrap build builds all of it");
-          }};
+            throw Error(ErrorKind::unavailable, "this build only simulates", "calibrate",
+                        "./bootstrap build adds what executes, and takes some minutes");
+          },
+          true};
 }
 
 }  // namespace rehearse::cli
