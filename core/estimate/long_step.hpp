@@ -13,7 +13,8 @@
 
 namespace rehearse {
 
-/// Microbatches of the two short steps; near < far < those of the whole step.
+/// Microbatches of the two short steps; near < far < those of the whole step. The near one needs as much memory as the
+/// whole one, to a part in a hundred thousand: what a reduction holds for a moment may stand beside another pass.
 struct ShortSteps {
   int near = 0, far = 0, all = 0;
 };
