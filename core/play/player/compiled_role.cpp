@@ -41,20 +41,6 @@ std::size_t end_of_segment(const Body& body, std::size_t i) {
 
 namespace {
 
-/// Whether calls of the body on one rank can differ.
-bool varies_by_call(const Program& p, const Body& body) {
-  constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step};
-  return any_expression(p, body, [&](ExprId id) {
-    return std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
-  });
-}
-
-bool only_computes(const Body& body) {
-  const auto tasks = body.graph.vertices();
-  return std::all_of(tasks.begin(), tasks.end(),
-                     [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
-}
-
 Error unplayable(const Role& role, int entry, const std::string& why) {
   return {ErrorKind::usage, fmt::format("{}, entry {}: {}", role.name, entry, why), "program"};
 }
@@ -229,8 +215,7 @@ class Compiler {
     complete(e, tails);
   }
 
-  /// A call of one task, as messages and reductions are. Returns what it ends with: what it would have waited for where
-  /// the task is skipped.
+  /// A call of one task, as messages and reductions are. Where that is skipped, what it would wait for stands for it.
   Indices add_single(int index, const Entry& e, int launches) {
     const Body& body = body_of(e);
     const Task& task = body.graph[0];

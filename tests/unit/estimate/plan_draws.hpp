@@ -22,8 +22,8 @@ inline bool divides_nothing(const Workload& workload, const StrategySettings& s,
   const int dp = devices / (s.tp * s.pp * s.cp);
   if (s.pp > workload.network.layers() || workload.training.global_batch % dp != 0) return true;
   const Routing* routing = workload.network.routing();
-  return routing != nullptr && (routing->experts % s.ep != 0 || (s.etp != 1 && s.etp != s.tp) ||
-                                dp * s.cp * s.tp % (s.ep * s.etp) != 0);
+  return routing != nullptr &&
+         (routing->experts % s.ep != 0 || (s.etp != 1 && s.etp != s.tp) || dp * s.cp * s.tp % (s.ep * s.etp) != 0);
 }
 
 /// A plan of all that are legal: first a mesh, then one of its plans, each uniformly.
