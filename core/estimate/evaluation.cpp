@@ -42,15 +42,15 @@ Program short_step(const SearchProblem& problem, const StrategySettings& setting
   return lower(workload, settings, problem.cluster);
 }
 
-/// Memory, and time where it fits: of the whole step, or from two shorter ones.
+/// Memory, and time where it fits: of the whole step, or from two shorter ones, of which the nearer tells the memory.
 void fill_in(const SearchProblem& problem, const StrategySettings& settings, const std::optional<ShortSteps>& few,
              Bytes most, Evaluation& out) {
-  const Program program = few ? short_step(problem, settings, few->far) : problem.lower(settings);
+  const Program program = few ? short_step(problem, settings, few->near) : problem.lower(settings);
   take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
   if (!out.fits) return;
   const int steps = steps_in_period(settings, problem.workload.input);
   Estimate e = estimate(program, problem.cost, settings, steps);
-  if (few) e = long_step(*few, estimate(short_step(problem, settings, few->near), problem.cost, settings, steps), e);
+  if (few) e = long_step(*few, e, estimate(short_step(problem, settings, few->far), problem.cost, settings, steps));
   out.step_time = e.step_time;
   out.breakdown = e.breakdown;
 }

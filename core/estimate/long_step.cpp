@@ -1,6 +1,7 @@
 #include "core/estimate/long_step.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
@@ -14,10 +15,11 @@ namespace rehearse {
 
 namespace {
 
-/// With one stage there is no pipeline to fill; passes overlap with those beside them only.
-constexpr int kNearAlone = 3, kFarAlone = 4;
-/// Rounds of as many microbatches as there are stages.
-constexpr int kNearRounds = 2, kFarRounds = 3;
+/// Of so many rounds is the near step, the first that tells; a round is as many microbatches as there are stages.
+/// Chunks that take turns on a stage need the second round to be full.
+constexpr std::array kNearRounds{1, 2};
+/// With one stage there is no pipeline to fill, but the first and the last microbatch are not as those between.
+constexpr int kFewAlone = 1;
 
 bool runs(const Schedule& schedule, const PipelineShape& shape) {
   try {
@@ -28,6 +30,17 @@ bool runs(const Schedule& schedule, const PipelineShape& shape) {
   }
 }
 
+/// Whether both short steps can be lowered and already hold as much as the whole one.
+bool tells(const ShortSteps& steps, const StrategySettings& s) {
+  const Schedule& schedule = *schedules().at(s.schedule).value;
+  const auto shape = [&](int microbatches) { return PipelineShape{s.pp, s.virtual_stages, microbatches}; };
+  if (!runs(schedule, shape(steps.near)) || !runs(schedule, shape(steps.far))) return false;
+  for (int stage = 0; stage < s.pp; ++stage)
+    if (schedule.chunks_in_flight(stage, shape(steps.near)) != schedule.chunks_in_flight(stage, shape(steps.all)))
+      return false;
+  return true;
+}
+
 }  // namespace
 
 std::optional<ShortSteps> short_steps(const Workload& workload, const StrategySettings& s) {
@@ -36,18 +49,15 @@ std::optional<ShortSteps> short_steps(const Workload& workload, const StrategySe
     return {};
   const std::int64_t each = s.microbatch * s.dp;
   if (each <= 0 || workload.training.global_batch % each != 0) return {};
-  ShortSteps out{kNearAlone, kFarAlone, static_cast<int>(workload.training.global_batch / each)};
-  if (s.pp > 1) {
-    out.near = kNearRounds * s.pp;
-    out.far = kFarRounds * s.pp;
+  const auto all = static_cast<int>(workload.training.global_batch / each);
+  for (const int rounds : kNearRounds) {
+    if (rounds == 1 && s.virtual_stages > 1) continue;
+    const int near = rounds * s.pp + (s.pp > 1 ? 0 : kFewAlone);
+    const ShortSteps out{near, near + s.pp, all};
+    if (out.all <= out.far) return {};
+    if (tells(out, s)) return out;
   }
-  if (out.all <= out.far) return {};
-  const Schedule& schedule = *schedules().at(s.schedule).value;
-  const auto shape = [&](int microbatches) { return PipelineShape{s.pp, s.virtual_stages, microbatches}; };
-  if (!runs(schedule, shape(out.near)) || !runs(schedule, shape(out.far))) return {};
-  for (int stage = 0; stage < s.pp; ++stage)
-    if (schedule.chunks_in_flight(stage, shape(out.far)) != schedule.chunks_in_flight(stage, shape(out.all))) return {};
-  return out;
+  return {};
 }
 
 Estimate long_step(const ShortSteps& s, const Estimate& near, const Estimate& far) {

@@ -1,7 +1,7 @@
 #pragma once
-// A step of many microbatches from two of few. After two rounds of a pipeline every further microbatch takes as long as
-// the one before it, and holds nothing that those before did not. So the step of
-// `far` microbatches, and what that one adds to the step of `near`, give every longer one:
+// A step of many microbatches from two of few. Once a pipeline is full (after one round, two where stages hold several
+// chunks) each further round takes as long as the one before it, and holds nothing more. So the step of `far`
+// microbatches, and what that one adds to the step of `near`, give every longer one:
 //
 //   step(m) = step(far) + (m - far) / (far - near) (step(far) - step(near)).
 
@@ -13,7 +13,8 @@
 
 namespace rehearse {
 
-/// Microbatches of the two short steps; near < far < those of the whole step.
+/// Microbatches of the two short steps; near < far < those of the whole step. The near one needs as much memory as the
+/// whole one, to a part in a hundred thousand: what is held for a moment may stand beside another pass.
 struct ShortSteps {
   int near = 0, far = 0, all = 0;
 };

@@ -1,6 +1,7 @@
 #include "core/program/mesh.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "core/base/index.hpp"
@@ -104,34 +105,46 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
   if (group.across_islands && join_ != Join::none) axes.insert(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
   std::vector<int> out;
   if (!allowed(group, self)) return out;
+  const auto belongs = [&](int member) {
+    const ExprContext there = context(member);
+    return allowed(group, there) && exprs.evaluate(group.color, there) == color;
+  };
   const auto add_island = [&](int number) {
     const Island& island = nth(islands_, number);
     const auto& order = group.view == View::dense ? island.order : island.expert_order;
-    // Walk the coordinates of the group's axes only; the others are the rank's own. Across islands the axes that are
-    // not in the group must agree in coordinate, so an island whose extent is too small for them has no member.
-    std::vector<AxisExtent> free;
+    // Walk the coordinates of the group's axes only, as an odometer; the others are the rank's own. Across islands the
+    // axes that are not in the group must agree in coordinate, so an island whose extent is too small for them has no
+    // member.
+    struct Wheel {
+      int extent, stride, at;
+    };
+    std::array<Wheel, kAxisCount> wheels{};
     auto coord = self.coord;
     if (island.join_total > 0 && number == self.island)
       coord[index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate)] -= island.join_first;
+    std::size_t free = 0;
+    int member = island.first_rank, stride = 1, count = 1;
     for (const auto& [axis, extent] : order) {
-      if (axes.contains(axis))
-        free.push_back({axis, extent});
-      else if (coord[index_of(axis)] >= extent)
+      if (axes.contains(axis)) {
+        wheels[free++] = {extent, stride, 0};
+        count *= extent;
+      } else if (coord[index_of(axis)] >= extent) {
         return;
-    }
-    const int count = product(free);
-    const bool all = group.only.empty() && group.color == ExprPool::kZero;
-    for (int n = 0; n < count; ++n) {
-      ExprContext at;
-      decompose(free, n, at);
-      for (const auto& [axis, extent] : free) coord[index_of(axis)] = at.coord[index_of(axis)];
-      const int member = island.first_rank + compose(order, coord);
-      if (all) {
-        out.push_back(member);
-        continue;
+      } else {
+        member += coord[index_of(axis)] * stride;
       }
-      const ExprContext there = context(member);
-      if (allowed(group, there) && exprs.evaluate(group.color, there) == color) out.push_back(member);
+      stride *= extent;
+    }
+    const bool all = group.only.empty() && group.color == ExprPool::kZero;
+    out.reserve(out.size() + static_cast<std::size_t>(count));
+    for (int n = 0; n < count; ++n) {
+      if (all || belongs(member)) out.push_back(member);
+      for (std::size_t w = 0; w < free; ++w) {
+        member += wheels[w].stride;
+        if (++wheels[w].at < wheels[w].extent) break;
+        member -= wheels[w].extent * wheels[w].stride;
+        wheels[w].at = 0;
+      }
     }
   };
   if (group.across_islands)

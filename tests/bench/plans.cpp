@@ -1,8 +1,10 @@
-// How the closed form and the player agree on plans drawn from whole search spaces, and what each takes.
+// Plans drawn from whole search spaces, worked out as a search does: how many a second, how many of them by the tables
+// of QuickEstimator, and how far the closed form is from the player.
 //
 //   bench_plans [COUNT [SCENARIO...]]     2,000 plans of each of the six spaces that core/estimate's tests draw from
 //
-// PLAY=0 in the environment leaves the player out. MOST: entries that the player may take (tests: 2e5).
+// PLAY=0 in the environment leaves the player out. MOST: entries that the player may take (tests: 2e5). EACH=1 prints
+// every plan with the time it took.
 
 #include <cstdlib>
 #include <ctime>
@@ -21,36 +23,50 @@ double number(const char* name, double otherwise) {
   return text == nullptr ? otherwise : std::atof(text);
 }
 
-void bench(const std::string& scenario, int count) {
-  const ScenarioJob from = load_job(kSource + "/scenarios/" + scenario + ".json");
+struct Rate {
+  int plans = 0;
+  double seconds = 0;
+  void add(double took) {
+    ++plans;
+    seconds += took;
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{} ({:.0f}/s)", plans, plans / seconds); }
+};
+
+/// By how they were worked out; those that fit no device have no time.
+void bench_rate(const ScenarioJob& job, int count) {
+  const SearchProblem problem{job.workload,
+                              job.site->cluster,
+                              job.site->cost,
+                              job.strategy,
+                              job.site->cluster.device_count(),
+                              [&](const StrategySettings& s) { return lower(job.workload, s, job.site->cluster); }};
+  std::mt19937_64 random(7);
+  std::vector<StrategySettings> plans;
+  for (int i = 0; i < count; ++i) plans.push_back(draw_settings(job, random));
+  QuickEvaluator quick(problem, {});
+  Rate tables, walked, memory, refused, all;
+  for (const StrategySettings& s : plans) {
+    const double begin = cpu_seconds();
+    std::optional<Evaluation> e = quick(s);
+    const bool known = e.has_value();
+    if (!known) e = evaluate(problem, s);
+    const double took = cpu_seconds() - begin;
+    all.add(took);
+    (!e->refusal.empty() ? refused : known ? tables : e->fits ? walked : memory).add(took);
+    if (number("EACH", 0) != 0)
+      fmt::print("{:.6f} s step, in {:.5f} s{}: {}\n", e->step_time.value(), took, known ? " by tables" : "",
+                 plan_label(s));
+  }
+  fmt::print("  {} plans: by tables {}, walked {}, memory alone {}, refused {}\n", all.text(), tables.text(),
+             walked.text(), memory.text(), refused.text());
+}
+
+void bench_agreement(const ScenarioJob& from, int count) {
   std::mt19937_64 random(7);
   std::vector<Compared> rows;
-  const bool plays = number("PLAY", 1) != 0;
-  const double most = number("MOST", 2e5);
-  double lowering = 0, estimating = 0, slowest = 0;
-  std::string slow;
-  for (int i = 0; i < count; ++i) {
-    DrawnPlan d = draw_plan(from, random, plays ? most : 1e18);
-    const double t0 = cpu_seconds();
-    d.program = lower(d.workload, d.strategy, from.site->cluster);
-    const double t1 = cpu_seconds();
-    const Estimate e = estimate(*d.program, from.site->cost, d.strategy, steps_in_period(d.strategy, d.workload.input));
-    const double t2 = cpu_seconds();
-    lowering += t1 - t0;
-    estimating += t2 - t1;
-    if (t2 - t1 > slowest) {
-      slowest = t2 - t1;
-      slow = plan_label(d.strategy);
-    }
-    if (number("EACH", 0) != 0)
-      fmt::print("{:.6f} s step, lowered in {:.4f} s, estimated in {:.4f} s: {}\n", e.step_time.value(), t1 - t0,
-                 t2 - t1, plan_label(d.strategy));
-    if (plays) rows.push_back(compare_plan(from, d));
-  }
-  fmt::print("  lowered {:.0f}/s, estimated {:.0f}/s, slowest {:.3f} s: {}\n", count / lowering, count / estimating,
-             slowest, slow);
-  if (!plays) return;
-  print("  " + scenario, rows);
+  for (int i = 0; i < count; ++i) rows.push_back(compare_plan(from, draw_plan(from, random, number("MOST", 2e5))));
+  print("  " + from.name, rows);
   std::sort(rows.begin(), rows.end(),
             [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });
   fmt::print("  99th percentile {:.3f} %\n",
@@ -62,5 +78,10 @@ void bench(const std::string& scenario, int count) {
 int main(int argc, char* argv[]) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 2000;
   std::vector<std::string> scenarios(argv + std::min(argc, 2), argv + argc);
-  for (const std::string& s : scenarios.empty() ? kSpaces : scenarios) bench(s, count);
+  for (const std::string& s : scenarios.empty() ? kSpaces : scenarios) {
+    fmt::print("{}\n", s);
+    const ScenarioJob job = load_job(kSource + "/scenarios/" + s + ".json");
+    bench_rate(job, count);
+    if (number("PLAY", 1) != 0) bench_agreement(job, count);
+  }
 }

@@ -203,7 +203,8 @@ class KindFinder {
       const int r = ranks_[i];
       std::vector<int> key{gpus.try_emplace(cluster_.gpu(device(r)).id, static_cast<int>(gpus.size())).first->second,
                            slow.contains(r) ? r : -1};
-      for (const Axis axis : asked_) key.push_back(nth(p_.mesh.context(r).coord, axis));
+      const ExprContext at = p_.mesh.context(r);
+      for (const Axis axis : asked_) key.push_back(nth(at.coord, axis));
       for (const Family& f : families_)
         if (!nth(p_.groups, f.group).axes.contains(Axis::pp))
           key.push_back(f.instance[i] < 0 ? -1 : nth(f.price, f.instance[i]));

@@ -3,6 +3,7 @@
 // on which none of them differs may share their prices, as far as their groups lie alike.
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
@@ -27,6 +28,20 @@ bool any_expression(const Program& p, const Body& body, Holds holds) {
     const auto& shape = nth(p.tensors, f.like).shape;
     return std::any_of(shape.begin(), shape.end(), holds);
   });
+}
+
+/// Whether calls of the body on one rank can differ.
+inline bool varies_by_call(const Program& p, const Body& body) {
+  constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step};
+  return any_expression(p, body, [&](ExprId id) {
+    return std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
+  });
+}
+
+inline bool only_computes(const Body& body) {
+  const auto tasks = body.graph.vertices();
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
 }
 
 }  // namespace rehearse

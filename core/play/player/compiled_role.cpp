@@ -41,20 +41,6 @@ std::size_t end_of_segment(const Body& body, std::size_t i) {
 
 namespace {
 
-/// Whether calls of the body on one rank can differ.
-bool varies_by_call(const Program& p, const Body& body) {
-  constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step};
-  return any_expression(p, body, [&](ExprId id) {
-    return std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
-  });
-}
-
-bool only_computes(const Body& body) {
-  const auto tasks = body.graph.vertices();
-  return std::all_of(tasks.begin(), tasks.end(),
-                     [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
-}
-
 Error unplayable(const Role& role, int entry, const std::string& why) {
   return {ErrorKind::usage, fmt::format("{}, entry {}: {}", role.name, entry, why), "program"};
 }
@@ -69,7 +55,8 @@ class Compiler {
         rank_(rank),
         at_(p.mesh.context(rank)),
         role_(nth(p.roles, nth(p.role_of_rank, rank))),
-        operations_(p.streams.size(), cost.launch_overhead(p, rank).value()) {}
+        operations_(p.streams.size(), cost.launch_overhead(p, rank).value()),
+        varies_(p.bodies.size(), -1) {}
 
   CompiledRole run() {
     at_.tables = &p_.tables;
@@ -97,13 +84,15 @@ class Compiler {
     Indices waits{};  // That no operation of it has taken yet.
     Index tail = -1;
   };
-  /// A call that is played task by task, as far as it has been issued.
-  struct OpenCall {
+  struct TaskByTask {
     int index;
     const Entry& entry;
     const Body& body;
+    double stretch = 1;  // Of its kernels, where launches hold them up.
+  };
+  /// A call that is played task by task, as far as it has been issued.
+  struct OpenCall : TaskByTask {
     Indices waits;
-    double stretch = 1;    // Of its kernels, where launches hold them up.
     std::size_t next = 0;  // Task.
     // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
     std::vector<Indices> stands{};
@@ -152,9 +141,9 @@ class Compiler {
   }
 
   bool varies(const Entry& e) {
-    const auto [known, unknown] = varies_.try_emplace(e.body, false);
-    if (unknown) known->second = varies_by_call(p_, body_of(e));
-    return known->second;
+    signed char& known = nth(varies_, e.body);
+    if (known < 0) known = varies_by_call(p_, body_of(e)) ? 1 : 0;
+    return known != 0;
   }
 
   CallKey key_of(const Entry& e, int launches) {
@@ -213,7 +202,9 @@ class Compiler {
     const int price = names_tasks(e) ? -1 : price_of(e, launches);
     const bool opens = price < 0 || (options_.all_flows && !only_computes(body_of(e)));
     Indices tails;
-    if (opens) {
+    if (opens && body_of(e).graph.size() == 1) {
+      tails = add_single(index, e, launches);
+    } else if (opens) {
       OpenCall call = open(index);
       call.stretch = stretch_of(e, launches);
       issue(call, call.body.graph.size());
@@ -222,6 +213,22 @@ class Compiler {
       tails = {add_closed(index, e, price, waits_of(e, -1))};
     }
     complete(e, tails);
+  }
+
+  /// A call of one task, as messages and reductions are. Where that is skipped, what it would wait for stands for it.
+  Indices add_single(int index, const Entry& e, int launches) {
+    const Body& body = body_of(e);
+    const Task& task = body.graph[0];
+    Indices tails = waits_of(e, -1);
+    const Indices own = waits_of(e, 0);
+    tails.insert(tails.end(), own.begin(), own.end());
+    if (p_.exprs.evaluate(task.predicate, at_) != 0) {
+      const bool computes = std::holds_alternative<ComputeTask>(task.kind);
+      tails = {add_task({index, e, body, computes ? stretch_of(e, launches) : 1.0}, 0, tails, 0)};
+      if (task.host_wait) operations_.host_waits_for(view(tails));
+    }
+    for (std::int32_t m = 0; m < e.mark_count; ++m) event(nth(role_.marks, e.first_mark + m).event) = tails;
+    return tails;
   }
 
   void complete(const Entry& e, const Indices& tails) {
@@ -352,11 +359,8 @@ class Compiler {
   }
 
   OpenCall open(int index) {
-    return {.index = index,
-            .entry = entry(index),
-            .body = body_of(entry(index)),
-            .waits = waits_of(entry(index), -1),
-            .streams = std::vector<OnStream>(p_.streams.size())};
+    const Entry& e = entry(index);
+    return {{index, e, body_of(e)}, waits_of(e, -1), 0, {}, std::vector<OnStream>(p_.streams.size())};
   }
 
   /// Issues the tasks of the call before `until`.
@@ -401,7 +405,7 @@ class Compiler {
     return tails;
   }
 
-  Index add_task(OpenCall& call, std::int32_t v, const Indices& after, std::uint16_t causes) {
+  Index add_task(const TaskByTask& call, std::int32_t v, const Indices& after, std::uint16_t causes) {
     const auto key = std::tuple(call.entry.body, v, call.stretch);
     const bool same = !varies(call.entry);
     const auto known = same ? tasks_.find(key) : tasks_.end();
@@ -414,7 +418,7 @@ class Compiler {
     return operations_.push(op, view(after), step_);
   }
 
-  PlayOp make_task(const OpenCall& call, std::int32_t v) {
+  PlayOp make_task(const TaskByTask& call, std::int32_t v) {
     const Body& body = call.body;
     const Task& task = nth(body.graph, v);
     PlayOp op;
@@ -439,7 +443,7 @@ class Compiler {
     return op;
   }
 
-  void price_task(PlayOp& op, const OpenCall& call, const Task& task) {
+  void price_task(PlayOp& op, const TaskByTask& call, const Task& task) {
     const PricedTask t = cost_.price(p_, task, call.body, rank_, at_);
     op.kind = std::holds_alternative<ComputeTask>(task.kind) ? PlayOp::Kind::compute : PlayOp::Kind::timer;
     op.sm_sensitivity = t.sm_sensitivity;
@@ -480,7 +484,7 @@ class Compiler {
   std::map<CallKey, int> closed_;
   std::map<std::pair<CallKey, CallKey>, Pieces> pairs_;
   std::map<CallKey, double> stretches_;
-  std::map<int, bool> varies_;
+  std::vector<signed char> varies_;  // By body; -1 where not asked yet.
   std::map<int, int> breakdown_of_, calls_;
   std::map<std::tuple<int, std::int32_t, double>, PlayOp> tasks_;  // Of bodies whose calls are alike.
   std::vector<PricedBody> prices_;

@@ -252,8 +252,10 @@ void StageGradients::reduce_rest(EventId after) {
 
 /// Gradients that are summed once more after their reduction go to the host at the end of the step.
 bool StageGradients::early_to_host() {
-  return step_.updates_on_host() && frame_.chunk_copies == 1 && tied_parameter() == nullptr &&
-         step_.reduce_tp(params_, base_of(params_)).body < 0;
+  if (!early_to_host_)
+    early_to_host_ = step_.updates_on_host() && frame_.chunk_copies == 1 && tied_parameter() == nullptr &&
+                     step_.reduce_tp(params_, base_of(params_)).body < 0;
+  return *early_to_host_;
 }
 
 void StageGradients::copy_to_host(const std::vector<ParamRef>& params, EventId after) {

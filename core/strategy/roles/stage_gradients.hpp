@@ -2,6 +2,7 @@
 // The parameters of one stage and the way of their gradients: which are reduced together, when, and where they go then.
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/strategy/roles/role_entries.hpp"
@@ -90,6 +91,7 @@ class StageGradients {
   /// Parameters to be updated once an event has passed; -1: at once.
   std::vector<std::pair<std::vector<ParamRef>, EventId>> early_;
   EventId updated_ = -1;
+  std::optional<bool> early_to_host_;
 };
 
 }  // namespace rehearse

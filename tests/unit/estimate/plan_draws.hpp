@@ -16,6 +16,16 @@ inline const std::vector<std::string> kSpaces{"gpt3_175b_a100_1024",      "llama
                                               "llama3_8b_fsdp_h100_64",   "mixtral_8x7b_h100_64",
                                               "qwen3_235b_a22b_h100_256", "deepseek_v3_h800_2048"};
 
+/// What no plan of any space does; a Space of such a mesh would say at length why it is empty.
+inline bool divides_nothing(const Workload& workload, const StrategySettings& s, int devices) {
+  if (devices % (s.tp * s.pp * s.cp) != 0) return true;
+  const int dp = devices / (s.tp * s.pp * s.cp);
+  if (s.pp > workload.network.layers() || workload.training.global_batch % dp != 0) return true;
+  const Routing* routing = workload.network.routing();
+  return routing != nullptr &&
+         (routing->experts % s.ep != 0 || (s.etp != 1 && s.etp != s.tp) || dp * s.cp * s.tp % (s.ep * s.etp) != 0);
+}
+
 /// A plan of all that are legal: first a mesh, then one of its plans, each uniformly.
 inline StrategySettings draw_settings(const ScenarioJob& job, std::mt19937_64& random) {
   const int devices = job.site->cluster.device_count();
@@ -28,7 +38,7 @@ inline StrategySettings draw_settings(const ScenarioJob& job, std::mt19937_64& r
     s.cp = power(4);
     s.ep = experts ? power(6) : 1;
     s.etp = experts ? power(3) : 1;
-    if (devices % (s.tp * s.pp * s.cp) != 0) continue;
+    if (divides_nothing(job.workload, s, devices)) continue;
     try {
       Space space(job.workload, s, devices, {"tp", "pp", "cp", "ep", "etp"});
       space.enumerate();
