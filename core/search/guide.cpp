@@ -29,7 +29,7 @@ void Guide::begin(const std::optional<Space::Plan>& plan, const StrategySettings
 
 void Guide::run(int idle, const std::function<bool()>& ended) {
   for (int without = 0; without < idle && !ended(); ++without) {
-    Known* from = next();
+    Known* from = next(without);
     if (from == nullptr) return;
     from->seen = true;
     const Space::Plan plan = from->plan;
@@ -40,8 +40,8 @@ void Guide::run(int idle, const std::function<bool()>& ended) {
   }
 }
 
-Guide::Known* Guide::next() {
-  Known* out = ++turn_ % kFresh == 0 ? best_unseen(true) : nullptr;
+Guide::Known* Guide::next(int without) {
+  Known* out = without % kFresh == 1 ? best_unseen(true) : nullptr;
   return out != nullptr ? out : best_unseen(false);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/index.hpp"
@@ -141,6 +142,8 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
     out.experts = one.network.routing() != nullptr;
     out.known = true;
   } catch (const Error&) {
+    out = {};
+  } catch (const std::logic_error&) {  // A defect, which evaluate() counts: nothing is bounded.
     out = {};
   }
   return out;
