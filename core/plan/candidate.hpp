@@ -13,6 +13,9 @@
 
 namespace rehearse {
 
+/// Share of a GPU's memory that should be left: below, a plan says that it is nearly full.
+inline constexpr double kLeastHeadroom = 0.03;
+
 /// The best way found to run a step on some machines.
 struct StepChoice {
   StrategySettings strategy;
@@ -20,9 +23,13 @@ struct StepChoice {
   std::int64_t global_batch = 0;  ///< Sequences; within batch_tolerance of the one asked for.
   Seconds step_time;              ///< As played, where it was; else by closed form.
   double mfu = 0;
-  Bytes needed, capacity;   ///< Memory of the fullest GPU.
+  Bytes needed, capacity;   ///< Memory of the fullest GPU, and what there is of it for a program.
   Seconds closed_form{};    ///< The step by closed form; 0 where it was not played.
   std::string played_by{};  ///< Back end; empty where it was not played.
+
+  [[nodiscard]] double fullness() const { return needed / capacity; }
+  /// Whether so little is left that what a prediction of memory cannot know may not fit: fragments, workspaces.
+  [[nodiscard]] bool nearly_full() const { return fullness() > 1 - kLeastHeadroom; }
 };
 
 struct StepAnswer {
@@ -136,6 +143,7 @@ struct CandidateAnswer {
   std::string why_not;               ///< What it does not meet, or why none runs.
   std::int64_t evaluated = 0;
   bool interrupted = false;  ///< Sizes were left out, as CandidateSite::stop asked.
+  std::string play_line;     ///< A command that plays `point`; empty where nobody has said.
 };
 
 /// A size is in time where it meets the deadline with the odds that the plan asks for. Where none does, those count

@@ -47,8 +47,8 @@ std::string explain_all() {
     if (k.group().empty()) out += line(full(k.key), k.help, k.fallback);
   for (const auto& [name, help] : plan_schema::groups()) out += line(full(name), help, "");
   return out +
-         "\nmodel, training, kernels, strategy and calibration are as in a scenario; what strategy states is not "
-         "searched.\n";
+         "\nmodel, framework, training, kernels, strategy and calibration are as in a scenario; what strategy states "
+         "is not searched.\n";
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 // A plan: what is to be trained, by when, for how much, and the machines that might do it. The file format is
 // `rehearse/plan/v1`; its own keys are one table (plan_keys.cpp), from which parsing, unknown-key checks and `explain
-// plan.KEY` are derived. The groups `model`, `training`, `kernels`, `strategy` and `calibration` are a scenario's, with
-// the same keys.
+// plan.KEY` are derived. The groups `model`, `framework`, `training`, `kernels`, `strategy` and `calibration` are a
+// scenario's, with the same keys.
 //
 // All errors are Error (usage) with `where` "file: /json/path".
 

@@ -342,7 +342,7 @@ const std::vector<std::pair<std::string, std::string>>& groups() {
 }
 
 const std::vector<std::string>& scenario_keys() {
-  static const std::vector<std::string> names{"model", "training", "kernels", "strategy", "calibration"};
+  static const std::vector<std::string> names{"model", "framework", "training", "kernels", "strategy", "calibration"};
   return names;
 }
 

@@ -59,6 +59,9 @@ std::string first_sentences(const Plan& plan, const CandidateAnswer& a) {
   out += fmt::format(", by {} at {:.0f} % of peak, {:.1f} % of the time in training, {} GPU-hours at {} each.",
                      p.step.label, 100 * p.step.mfu, 100 * p.goodput.total, with_commas(std::round(gpu_hours(p))),
                      to_string(p.cost.parts.total() / gpu_hours(p), 3));
+  if (p.step.nearly_full())
+    out += fmt::format(" It needs {:.1f} % of a GPU's memory: less than {:.0f} % is left for fragments and workspaces.",
+                       100 * p.step.fullness(), 100 * kLeastHeadroom);
   if (!a.meets_deadline_high && a.meets_deadline)
     out += fmt::format(" At the slow end of what the step time may be it takes {:.1f} days, and misses the deadline.",
                        in_days(p.duration) * a.range.high);

@@ -17,6 +17,7 @@ struct PlanAnswer {
   std::vector<CandidateAnswer> ranked;  ///< Best first.
   std::string why;                      ///< One paragraph with numbers.
   bool interrupted = false;             ///< Of some candidate not all was tried.
+  std::string export_line;              ///< A command that exports the first candidate's point; empty: none is known.
 };
 
 /// What the objective counts of a candidate that has a point: dollars, seconds, joules or dollars.

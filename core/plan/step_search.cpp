@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -23,8 +24,8 @@ namespace {
 /// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of
 /// copies, those of mixed machines only the fastest.
 constexpr int kMostLowered = 64, kMostSchedules = 4;
-/// Steps of one size that are told apart for playing.
-constexpr std::size_t kMostPlayedSteps = 4;
+/// Steps of one size that are told apart for playing: playing takes as long as there are devices.
+std::size_t most_played_steps(int devices) { return static_cast<std::size_t>(std::clamp(16'384 / devices, 4, 16)); }
 
 struct Bounded {
   StepTrial trial;
@@ -89,9 +90,12 @@ class SizeSearch {
                  cost,
                  question.own,
                  cluster.device_count(),
-                 [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
+                 [this](const StrategySettings& s) { return lowered(s); },
+                 question.software.as_run,
+                 [this](const StrategySettings& s) { return !other_workload(s); }},
         alone_(workload_, cluster, cost, {}, 1),
-        following_(workload_, cluster, cost, {}, 2) {
+        following_(workload_, cluster, cost, {}, 2),
+        most_played_(most_played_steps(cluster.device_count())) {
     if (cluster.parts().size() > 1)
       fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
   }
@@ -138,6 +142,8 @@ class SizeSearch {
   /// Of a mixed set, with equal shares and with shares by speed.
   [[nodiscard]] std::vector<StepTrial> trials(TrialKind kind) const {
     std::vector<StepTrial> out = step_trials(question_, cluster_.device_count(), gpus_together(cluster_), kind);
+    if (const auto& admits = question_.software.admits)
+      std::erase_if(out, [&admits](const StepTrial& t) { return !admits(t.strategy); });
     if (!fastest_ || question_.fixed.contains("balance")) return out;
     for (std::size_t i = out.size(); i-- > 0;)
       if (out[i].strategy.virtual_stages == 1 && !out[i].strategy.fsdp.enabled) {
@@ -162,7 +168,9 @@ class SizeSearch {
     const Bytes capacity = least_memory(cluster_);
     std::vector<Bounded> bounded;
     for (const StepTrial& t : trials) {
-      const Bound least = bound(passes_of(t.strategy), t.strategy, t.global_batch);
+      const StrategySettings run = problem_.run(t.strategy);
+      // What trains another workload under them is bounded by nothing that is known of this one.
+      const Bound least = other_workload(t.strategy) ? Bound{} : bound(passes_of(run), run, t.global_batch);
       if (least.memory <= capacity)
         bounded.push_back({t, per_sequence(least.step_time, t)});
       else if (out.why_not.empty())
@@ -198,7 +206,7 @@ class SizeSearch {
   }
 
   /// The best as the choice, some more as others.
-  static void keep(StepChoice found, StepAnswer& out) {
+  void keep(StepChoice found, StepAnswer& out) const {
     const auto time = [](const StepChoice& c) { return per_sequence(c.step_time, c); };
     if (!out.choice) {
       out.choice = std::move(found);
@@ -208,15 +216,16 @@ class SizeSearch {
     const auto place = std::upper_bound(out.others.begin(), out.others.end(), found,
                                         [&](const StepChoice& a, const StepChoice& b) { return time(a) < time(b); });
     out.others.insert(place, std::move(found));
-    if (out.others.size() >= kMostPlayedSteps) out.others.pop_back();
+    if (out.others.size() >= most_played_) out.others.pop_back();
   }
 
   /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host
   /// memory and unequal shares.
   [[nodiscard]] Evaluation evaluated(const StepTrial& trial) {
-    const StrategySettings& s = trial.strategy;
     workload_.training.global_batch = trial.global_batch;
-    if (s.offload != Offload::none || s.balance != Balance::none) return evaluate(problem_, s);
+    const StrategySettings s = problem_.run(trial.strategy);
+    if (s.offload != Offload::none || s.balance != Balance::none || other_workload(trial.strategy))
+      return evaluate(problem_, trial.strategy);
     Evaluation out;
     try {
       const QuickEstimate e = (steps_in_period(s, workload_.input) > 1 ? following_ : alone_)(s, workload_.training);
@@ -228,6 +237,18 @@ class SizeSearch {
       out.refusal = e.what();
     }
     return out;
+  }
+
+  [[nodiscard]] std::optional<Workload> other_workload(const StrategySettings& settings) const {
+    if (!question_.software.other_workload) return {};
+    std::optional<Workload> out = question_.software.other_workload(settings);
+    if (out) out->training.global_batch = workload_.training.global_batch;
+    return out;
+  }
+
+  [[nodiscard]] Program lowered(const StrategySettings& settings) const {
+    const std::optional<Workload> other = other_workload(settings);
+    return lower(other ? *other : workload_, problem_.run(settings), cluster_);
   }
 
   [[nodiscard]] double mfu(const StepChoice& step) const {
@@ -247,6 +268,7 @@ class SizeSearch {
   SearchProblem problem_;
   std::unique_ptr<Fastest> fastest_;  ///< Of a set that mixes machines.
   QuickEstimator alone_, following_;
+  std::size_t most_played_;
 };
 
 class TrialSearch final : public StepSearch {

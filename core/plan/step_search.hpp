@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -21,12 +22,23 @@
 
 namespace rehearse {
 
-/// What is searched for, the same for every candidate.
+/// What the software that trains does, plan by plan (core/framework). Empty functions: nothing of its own.
+struct TrainingSoftware {
+  /// Settings as it runs them.
+  std::function<StrategySettings(const StrategySettings&)> as_run{};
+  /// The workload that it trains under them, the batch apart; nothing where that is StepQuestion::workload.
+  std::function<std::optional<Workload>(const StrategySettings&)> other_workload{};
+  /// Whether it can do what they ask for.
+  std::function<bool(const StrategySettings&)> admits{};
+};
+
+/// What is searched for, for one candidate.
 struct StepQuestion {
   Workload workload;
   StrategySettings own;          ///< Settings that are not searched.
   std::set<std::string> fixed;   ///< Searched keys of `own` that are kept: "tp", "recompute", ...
   double batch_tolerance = 0.1;  ///< As Plan::batch_tolerance.
+  TrainingSoftware software{};
 };
 
 /// One member of the space: axes resolved, the batch a multiple of dp * microbatch.

@@ -29,7 +29,7 @@ void Guide::begin(const std::optional<Space::Plan>& plan, const StrategySettings
 
 void Guide::run(int idle, const std::function<bool()>& ended) {
   for (int without = 0; without < idle && !ended(); ++without) {
-    Known* from = next();
+    Known* from = next(without);
     if (from == nullptr) return;
     from->seen = true;
     const Space::Plan plan = from->plan;
@@ -40,13 +40,19 @@ void Guide::run(int idle, const std::function<bool()>& ended) {
   }
 }
 
+Guide::Known* Guide::next(int without) {
+  Known* out = without % kFresh == 1 ? best_unseen(true) : nullptr;
+  return out != nullptr ? out : best_unseen(false);
+}
+
 /// Of what fits the best, crowding added; where nothing fits what lacks least.
-Guide::Known* Guide::next() {
+Guide::Known* Guide::best_unseen(bool on_new_mesh) {
   Known* out = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (Known& k : known_) {
     if (k.seen || k.judged.fits != best_.has_value()) continue;
     const auto looks = looks_.find(k.plan.mesh);
+    if (on_new_mesh && looks != looks_.end()) continue;
     const double crowded = 1 + kCrowding * (looks == looks_.end() ? 0 : looks->second);
     const double value = (k.judged.fits ? k.judged.value : k.judged.fullness) * crowded;
     if (value >= least) continue;

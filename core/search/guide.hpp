@@ -4,9 +4,12 @@
 // to those that differ from them in one choice (moves.hpp).
 //
 // Of all plans judged, the one to look around next is that with the least value, where every look around a plan of the
-// same mesh adds kCrowding: so that other families are looked at before the last per cent of one is found. A neighbour
-// that does not fit is tried again with less memory (Moves::smaller). While nothing fits, the plan that lacks least is
-// looked around.
+// same mesh adds kCrowding: so that other families are looked at before the last per cent of one is found. When a
+// look finds nothing better, the next is around the best plan of a mesh that nothing was looked around of yet: a
+// family's first plan that fits often makes everything again, is far slower than the family's best, and crowding alone
+// comes to it late. A
+// neighbour that does not fit is tried again with less memory (Moves::smaller). While nothing fits, the plan that lacks
+// least is looked around.
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +23,8 @@ namespace rehearse {
 
 /// What is added to the value of a plan for each look around a plan of its mesh, as a share of it.
 inline constexpr double kCrowding = 0.02;
+/// Of looks that find nothing better, one in so many is followed by one around a plan of a mesh that is new.
+inline constexpr int kFresh = 2;
 /// Plans of families to begin with, at most.
 inline constexpr std::size_t kSeeds = 96;
 
@@ -53,7 +58,8 @@ class Guide {
   };
   void judge(std::vector<Space::Plan> plans, const std::function<bool()>& ended);
   [[nodiscard]] std::vector<Space::Plan> judge_once(const std::vector<Space::Plan>& plans);
-  [[nodiscard]] Known* next();
+  [[nodiscard]] Known* next(int without);
+  [[nodiscard]] Known* best_unseen(bool on_new_mesh);
 
   const Space& space_;
   Moves moves_;

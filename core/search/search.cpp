@@ -142,10 +142,9 @@ class Searching {
       if (number % kMostPlacements == 0) priced.push_back(plan_of_order(number));
     const Tally counted = tally(problem_, options_, space_, limit_, priced, teller());
     result_.legal = counted.plans - refused_;
-    result_.fit = counted.plans - refused_ - too_large_;
-    result_.bounded = counted.bounded;
-    result_.left = counted.left;
-    result_.least_left = counted.least_left;
+    result_.fit = result_.legal - too_large_;
+    std::tie(result_.bounded, result_.proven) = std::tie(counted.bounded, counted.proven);
+    std::tie(result_.left, result_.least_left) = std::tie(counted.left, counted.least_left);
   }
 
   /// This part's plans; their settings are made anew wherever they are needed, as millions of them would not fit.
@@ -296,11 +295,9 @@ class Searching {
     std::vector<double> values;
     for (const Found& f : result_.best) values.push_back(value_of(f));
     std::sort(values.begin(), values.end());
-    const auto value = [&](std::size_t i) {
-      return i < values.size() ? values[i] : std::numeric_limits<double>::infinity();
-    };
-    limit_ = std::min(value(kept_ - 1),
-                      std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));
+    values.resize(std::max(values.size(), kept_), std::numeric_limits<double>::infinity());
+    limit_ = std::min(values[kept_ - 1],
+                      std::max({values[static_cast<std::size_t>(options_.top) - 1], values[0] / kPlayedBelow, reach_}));
   }
 
   [[nodiscard]] bool may_reach_front(std::uint32_t i) const {
@@ -344,6 +341,9 @@ class Searching {
   void count_left(std::size_t next) {
     const double limit = limit_;
     result_.left = 0;
+    std::vector<std::uint32_t> excluded = order_;
+    std::erase_if(excluded, [&](std::uint32_t i) { return least(i) < limit || tried(plans_[i]); });
+    if (options_.objective != Objective::memory) result_.proven = bounds_.proven_slow(excluded, limit);
     for (; next < order_.size(); ++next) {
       const Space::Plan& plan = plans_[order_[next]];
       if (least(order_[next]) >= limit || tried(plan) || fits_without_moving(plan)) continue;
@@ -433,9 +433,9 @@ class Searching {
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
     find_limit();
-    const std::size_t all =
-        order_.empty() ? 0 : std::max(order_.size(), position);  // 0: guided, nobody knows how many.
-    tell(doing, static_cast<double>(position), static_cast<double>(all));
+    // Guided, nobody knows how many.
+    tell(doing, static_cast<double>(position),
+         order_.empty() ? 0 : static_cast<double>(std::max(order_.size(), position)));
     return out;
   }
 

@@ -101,8 +101,10 @@ struct SearchResult {
   std::size_t evaluated = 0;  ///< Times worked out, placements counted.
   std::size_t lowered = 0;    ///< Of those, by lowering the plan in full.
   std::size_t bounded = 0;    ///< Plans that may fit and whose bound says that they are not among the best.
-  std::size_t left = 0;       ///< Plans that may be among the best, for which no time was left.
-  Seconds least_left;         ///< The least of their bounds; 0: some were not bounded.
+  /// Of those, the ones that are slower by what is derived (bounds.hpp): the others by bounds whose margins are chosen.
+  std::size_t proven = 0;
+  std::size_t left = 0;  ///< Plans that may be among the best, for which no time was left.
+  Seconds least_left;    ///< The least of their bounds; 0: some were not bounded.
   std::size_t played = 0;
   /// Plans whose closed form is so near that they may be faster than the best played one, for which there was no room.
   std::size_t unplayed = 0;

@@ -24,10 +24,13 @@ class Tallying {
     price(tell);
     Tally out;
     for (std::uint32_t m = 0; m < space_.families().size(); ++m)
-      for_each_case(m, [&](const Space::Plan& p, std::uint64_t plans) { add(least(p), plans, out); });
-    for (const Space::Plan& p : priced) (is_bounded(least(p)) ? out.bounded : out.left) -= 1;
+      for_each_case(m, [&](const Space::Plan& p, std::uint64_t plans) { add(p, plans, out); });
+    for (const Space::Plan& p : priced) {
+      (is_bounded(least(p)) ? out.bounded : out.left) -= 1;
+      out.proven -= is_bounded(proven(p)) ? 1 : 0;
+    }
     const auto parts = static_cast<std::uint64_t>(options_.shard.count);
-    for (std::uint64_t* n : {&out.plans, &out.bounded, &out.left}) *n /= parts;
+    for (std::uint64_t* n : {&out.plans, &out.bounded, &out.left, &out.proven}) *n /= parts;
     if (any_without_bound_ || out.left == 0) out.least_left = {};
     return out;
   }
@@ -102,8 +105,9 @@ class Tallying {
         [&] { tell("bounding", static_cast<double>(done), static_cast<double>(order.size())); });
   }
 
-  /// 0: unknown.
-  [[nodiscard]] Seconds least(const Space::Plan& p) const {
+  /// What a stage does in the mean, of what `of` gives of a microbatch; 0: unknown.
+  template <class Of>
+  [[nodiscard]] Seconds of_stage(const Space::Plan& p, const Of& of) const {
     const auto at = key_of_way_.find(way_of(p));
     if (at == key_of_way_.end()) return {};
     const PassCosts& c = nth(keys_, at->second).costs;
@@ -111,12 +115,22 @@ class Tallying {
     const Space::Mesh& mesh = nth(space_.meshes(), p.mesh);
     const double microbatches = static_cast<double>(problem_.workload.training.global_batch) /
                                 (static_cast<double>(mesh.dp) * std::get<5>(at->first));
-    return ((c.compute - c.launch) * kBoundMargin + c.exposed * kPairedMargin) * (microbatches / mesh.pp);
+    return of(c) * (microbatches / mesh.pp);
+  }
+  [[nodiscard]] Seconds proven(const Space::Plan& p) const {
+    return of_stage(p, [](const PassCosts& c) { return c.kernels; });
+  }
+  [[nodiscard]] Seconds least(const Space::Plan& p) const {
+    const Seconds judged = of_stage(
+        p, [](const PassCosts& c) { return (c.compute - c.launch) * kBoundMargin + c.exposed * kPairedMargin; });
+    return max(judged, proven(p));
   }
   [[nodiscard]] bool is_bounded(Seconds least) const { return least.value() >= limit_; }
 
-  void add(Seconds least, std::uint64_t plans, Tally& out) {
+  void add(const Space::Plan& plan, std::uint64_t plans, Tally& out) {
+    const Seconds least = this->least(plan);
     out.plans += plans;
+    if (is_bounded(proven(plan))) out.proven += plans;
     if (is_bounded(least)) {
       out.bounded += plans;
       return;

@@ -6,6 +6,9 @@
 //                        the ranks that divide a layer (PassCosts, with the margins of bounds.hpp); m microbatches, p
 //                        stages: the slowest stage does no less than the mean of them, whatever the schedule
 //
+// Without the communication, and without margins, this holds by construction (bounds.hpp): what that excludes is
+// counted as proven.
+//
 // w is worked out once for all plans that divide layers and samples alike, those of most plans first, while there is
 // time.
 
@@ -21,6 +24,7 @@ struct Tally {
   std::uint64_t plans = 0;    ///< Legal ones.
   std::uint64_t bounded = 0;  ///< Of those that nobody priced, the ones that cannot be among the best.
   std::uint64_t left = 0;     ///< And the others.
+  std::uint64_t proven = 0;   ///< Of `bounded`, those whose bound has no margin (Bound::proven).
   Seconds least_left;         ///< The least of the bounds of these; 0: some have none.
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/program/body.hpp"
 #include "core/strategy/operators/expert_plan.hpp"
 #include "core/strategy/workload.hpp"

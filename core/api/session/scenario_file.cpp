@@ -6,8 +6,10 @@
 
 #include "core/api/data_directory.hpp"
 #include "core/base/error.hpp"
+#include "core/config/json_file.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
+#include "core/plan/plan_scenario.hpp"
 
 namespace rehearse {
 
@@ -32,6 +34,7 @@ Scenario load_scenario_file(const std::string& given, const std::vector<std::str
   if (is_measured_workload(path))
     throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path,
                 "rehearse simulate plays it, on other clusters too");
+  if (begins_with_schema(path, kPlanSchema)) return plan_scenario(read_text(path), path, overrides);
   try {
     return load_scenario(path, overrides);
   } catch (const Error&) {

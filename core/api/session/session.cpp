@@ -175,9 +175,13 @@ Program Session::lowered() const {
   return in_scenario(scenario, "strategy", [this] { return lowered(scenario.strategy); });
 }
 
+CostModel::Profiles Session::profiles(const Cluster& of) const {
+  CostModel::Profiles out;
+  for (const Cluster::Part& part : of.parts()) out.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
+  return out;
+}
+
 CostModel Session::cost_model() const {
-  CostModel::Profiles profiles;
-  for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options = CostModel::Options::of(scenario.kernels);
   options.input = scenario.input;
   options.profile = profile;
@@ -188,7 +192,7 @@ CostModel Session::cost_model() const {
           std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, profile->origin));
   if (const std::string& file = scenario.collective_table; !file.empty())
     options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
-  return {cluster, profiles, options};
+  return {cluster, profiles(cluster), options};
 }
 
 ReportHead Session::head(const Program& program) const {

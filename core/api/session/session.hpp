@@ -64,6 +64,8 @@ struct Session {
   [[nodiscard]] std::optional<Workload> other_workload(const StrategySettings& settings) const;
   /// Refers to `cluster`: the session must outlive it.
   [[nodiscard]] CostModel cost_model() const;
+  /// Calibrated kernels of each kind of GPU in a cluster, as the scenario's calibration and kernels say.
+  [[nodiscard]] CostModel::Profiles profiles(const Cluster& of) const;
   [[nodiscard]] ReportHead head(const Program& program) const;
 };
 

@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/api/build_info.hpp"
-#include "core/api/session/session.hpp"
+#include "core/api/session/exported.hpp"
 #include "core/base/index.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
@@ -18,44 +17,6 @@ namespace rehearse::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Letters, digits and dashes, as names of Kubernetes and Slurm want it.
-std::string job_name(const std::string& scenario) {
-  std::string out;
-  for (const char c : fs::path(scenario).stem().string())
-    out += std::isalnum(static_cast<unsigned char>(c)) != 0
-               ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-               : '-';
-  constexpr std::size_t kLongest = 40;
-  out = out.substr(0, kLongest);
-  while (!out.empty() && out.back() == '-') out.pop_back();
-  while (!out.empty() && std::isalpha(static_cast<unsigned char>(out.front())) == 0) out.erase(0, 1);
-  return out.empty() ? "plan" : out;
-}
-
-Bytes host_memory(const MemoryReport& memory) {
-  Bytes out;
-  for (const StageMemory& stage : memory.stages)
-    out = max(out, nth(stage.memory.peak_by_space, MemorySpace::pinned_host) +
-                       nth(stage.memory.peak_by_space, MemorySpace::host));
-  return out;
-}
-
-Exported exported(const Session& session, const Program& program, const std::string& target) {
-  const CostModel cost = session.cost_model();
-  const MemoryReport memory = memory_report(program, session.cluster, MemoryRule(session.cluster));
-  const ExportInput input{job_name(session.scenario.origin),
-                          session.scenario,
-                          session.workload,
-                          session.cluster,
-                          program,
-                          cost,
-                          decoder_stack(session.scenario, session.data.models()),
-                          host_memory(memory),
-                          rehearse_version(),
-                          session.data.models()};
-  return exporters().at(target).value(input);
-}
 
 Document report_of(const Exported& e, const std::string& target, const std::string& folder) {
   Document out;
@@ -107,23 +68,6 @@ void write_files(const Exported& e, const std::string& folder) {
   }
 }
 
-/// Throws Error (usage) for what the target's software cannot do: of the release that the scenario names, else of that
-/// which the target writes for.
-void check_abilities(const Session& session, const std::string& target) {
-  const std::string usual = framework_of_target(target);
-  if (usual.empty()) return;
-  const Frameworks all = Frameworks::load(session.data.frameworks());
-  const Framework& written = all.find(usual);
-  const Framework& used = session.framework && session.framework->name == written.name ? *session.framework : written;
-  const std::vector<Ability> missing = lacking(used, session.scenario);
-  if (missing.empty()) return;
-  std::vector<std::string> reasons;
-  for (const Ability& a : missing) reasons.push_back(fmt::format("{} {} ({})", a.kind, a.name, a.source.text));
-  throw Error(
-      ErrorKind::usage, fmt::format("{} cannot do {}", used.id(), fmt::join(reasons, ", ")), session.scenario.origin,
-      fmt::format("change the plan, or its framework; 'rehearse explain framework:{}' says what it can do", used.id()));
-}
-
 int export_plan(const Arguments& arguments, Console& console) {
   const std::string target = arguments.text("--to");
   if (target.empty())
@@ -142,7 +86,6 @@ int export_plan(const Arguments& arguments, Console& console) {
   print_warnings(session.scenario, console);
   const Program program = session.lowered();
   const Exported e = exported(session, program, target);
-  check_abilities(session, target);  // After what no framework of the target's kind could do.
   const std::string folder = arguments.text("--output", job_name(session.scenario.origin) + "." + target);
   write_files(e, folder);
   print(report_of(e, target, folder), report, console);

@@ -46,6 +46,7 @@ SearchResult joined(std::vector<NamedPart>& parts, const std::vector<std::string
     out.evaluated += r.evaluated;
     out.lowered += r.lowered;
     out.bounded += r.bounded;
+    out.proven += r.proven;
     if (r.left > 0) out.least_left = out.left == 0 ? r.least_left : std::min(out.least_left, r.least_left);
     out.left += r.left;
     out.interrupted = out.interrupted || r.interrupted;

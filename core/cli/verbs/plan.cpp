@@ -10,6 +10,7 @@
 
 #include "core/api/build_info.hpp"
 #include "core/api/data_directory.hpp"
+#include "core/api/session/exported.hpp"
 #include "core/api/session/observed.hpp"
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/session.hpp"
@@ -21,24 +22,22 @@
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/search_setup.hpp"
 #include "core/config/settings/strategy.hpp"
-#include "core/config/settings/training.hpp"
 #include "core/import/traces/read_trace.hpp"
-#include "core/model/adapters.hpp"
-#include "core/model/library.hpp"
+#include "core/plan/plan_scenario.hpp"
 #include "core/plan/rank.hpp"
 #include "core/plan/step_search.hpp"
-#include "core/price/calibration/calibration.hpp"
 #include "core/report/plan/plan_report.hpp"
 #include "core/report/results/range_words.hpp"
 #include "core/scoreboard/prediction_range.hpp"
+#include "core/scoreboard/ranges/error_groups.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse::cli {
 
 namespace {
 
-/// Machines of one candidate, or its set as it is; errors about names stand at the candidate.
-Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
+/// The plan's job on machines of one candidate, or on its set as it is.
+Scenario scenario_of(const Plan& plan, const PlanCandidate& candidate, int machines) {
   Scenario scenario = plan.base;
   scenario.cluster = {};
   if (candidate.cluster.empty())
@@ -46,6 +45,12 @@ Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandi
   else
     (is_file_reference(candidate.cluster) ? scenario.cluster.file : scenario.cluster.name) = candidate.cluster;
   scenario.cluster.network = candidate.network;
+  return scenario;
+}
+
+/// Errors about names stand at the candidate.
+Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
+  Scenario scenario = scenario_of(plan, candidate, machines);
   scenario.origin.clear();
   try {
     return scenario_cluster(catalogue, scenario);
@@ -56,24 +61,27 @@ Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandi
   }
 }
 
-std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
-  const ModelRef& m = plan.base.model;
-  Network network = ModelLibrary(data.models())
-                        .load(!m.inline_json.empty() ? m.inline_json
-                              : m.file.empty()       ? m.name
-                                                     : m.file);
-  network = with_adapters(std::move(network), plan.base.training.lora);
-  if (!network.sequences)
+/// What one candidate trains, and how.
+struct CandidateJob {
+  std::shared_ptr<const Session> session;  ///< On one of its machines.
+  std::shared_ptr<const StepQuestion> question;
+};
+
+CandidateJob job_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate) {
+  (void)cluster_of(catalogue, plan, candidate, 1);  // For its errors.
+  const auto session =
+      std::make_shared<const Session>(open_session(scenario_of(plan, candidate, 1), {.resolved = false}));
+  const Workload& w = session->workload;
+  if (!w.network.sequences)
     throw Error(ErrorKind::usage,
-                fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name),
+                fmt::format("'{}' is no model of sequences: its run has no number of tokens", w.network.name),
                 plan.origin + ": /model");
-  TrainingSettings training = plan.base.training;
-  if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;
-  return std::make_shared<const StepQuestion>(
-      StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input},
-                   plan.base.strategy,
-                   plan.fixed,
-                   plan.batch_tolerance});
+  StepQuestion question{w, plan.base.strategy, plan.fixed, plan.batch_tolerance};
+  if (session->plans)
+    question.software = {[session](const StrategySettings& s) { return session->as_run(s); },
+                         [session](const StrategySettings& s) { return session->other_workload(s); },
+                         [session](const StrategySettings& s) { return lacking(*session->framework, s).empty(); }};
+  return {session, std::make_shared<const StepQuestion>(std::move(question))};
 }
 
 /// "8 of 10 steps take 0.72 to 1.38 times the time given, by 90 rows of 4 sources, ...; ...".
@@ -177,8 +185,8 @@ class BiasedSearch : public StepSearch {
 };
 
 CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan,
-                      const PlanCandidate& candidate, const PredictionRanges& measured,
-                      const std::shared_ptr<const StepQuestion>& question, const std::string& backend) {
+                      const PlanCandidate& candidate, const PredictionRanges& measured, const CandidateJob& job,
+                      const std::string& backend) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   const bool as_it_is = !candidate.cluster.empty();
   CandidateSite out;
@@ -188,32 +196,26 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   if (out.price.power) out.facts.rated = *out.price.power;
   out.rented = is_rented(candidate, out.price);
   out.reliability = reliability_of(data, plan, candidate, one);
-  const StepRange range = range_of(plan, measured, kind_of(question->workload.network, one));
+  const Workload& w = job.question->workload;
+  const StepRange range = range_of(plan, measured, kind_of(w.network, one, framework_name(plan.base.framework.name)));
   out.range = [range](const StrategySettings&) { return range; };
-  const Workload& w = question->workload;
   out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
   out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
   std::unique_ptr<StepSearch> modelled = make_step_search(
-      question,
+      job.question,
       [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
-      [calibration = data.calibration()](const Cluster& cluster) {
-        CostModel::Profiles profiles;
-        for (const Cluster::Part& part : cluster.parts())
-          profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
-        return profiles;
-      },
-      backend, &RunWatch::stopped);
+      [session = job.session](const Cluster& cluster) { return session->profiles(cluster); }, backend,
+      &RunWatch::stopped);
   out.search = std::make_unique<BiasedSearch>(std::move(modelled), range.middle);
   out.stop = &RunWatch::stopped;
   return out;
 }
 
 CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
-                           const PredictionRanges& measured, Bytes checkpoint,
-                           const std::shared_ptr<const StepQuestion>& question, const std::string& backend,
-                           std::function<void(double)> progress) {
+                           const PredictionRanges& measured, Bytes checkpoint, const CandidateJob& job,
+                           const std::string& backend, std::function<void(double)> progress) {
   const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
-  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question, backend);
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, job, backend);
   site.checkpoint = checkpoint;
   site.progress = std::move(progress);
   return answer_candidate(plan, site);
@@ -239,9 +241,9 @@ class Progress {
 
 /// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
 std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const PredictionRanges& measured,
-                                        const std::shared_ptr<const StepQuestion>& question, const std::string& backend,
-                                        int threads, RunWatch& watch) {
-  const Bytes checkpoint = checkpoint_bytes(question->workload);
+                                        const std::vector<CandidateJob>& jobs, const std::string& backend, int threads,
+                                        RunWatch& watch) {
+  const Bytes checkpoint = checkpoint_bytes(jobs.front().question->workload);
   std::vector<CandidateAnswer> answers(plan.candidates.size());
   std::vector<std::exception_ptr> failed(plan.candidates.size());
   std::atomic<std::size_t> next = 0;
@@ -249,7 +251,7 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
   const auto work = [&] {
     for (std::size_t i = next++; i < answers.size(); i = next++) {
       try {
-        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question, backend,
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, jobs[i], backend,
                                 [&progress, i](double share) { progress.tell(i, share); });
         progress.tell(i, 1);
       } catch (...) {
@@ -277,22 +279,56 @@ PredictionRanges ranges_of(const Arguments& arguments, const DataDirectory& data
   return files.empty() ? out : out.with_own(errors_of_rows(files, data));
 }
 
+/// Errors in what an option stands for name the option.
+Plan plan_of(const Arguments& arguments) {
+  std::vector<std::string> overrides = arguments.all("--set");
+  const std::string odds = "odds=" + arguments.text("--odds");
+  if (arguments.has("--odds")) overrides.push_back(odds);
+  try {
+    return load_plan(arguments.text("PLAN"), overrides);
+  } catch (Error& e) {
+    if (arguments.has("--odds") && e.where.starts_with("--set " + odds)) e.where = "--odds " + arguments.text("--odds");
+    throw;
+  }
+}
+
+/// Commands that play each candidate's size, and one that exports the first.
+void add_lines(const Arguments& arguments, PlanAnswer& answer) {
+  const std::string file = arguments.text("PLAN");
+  const std::vector<std::string> changed = scenario_overrides(arguments.all("--set"));
+  const auto overrides_of = [&](const CandidateAnswer& a) {
+    std::vector<std::string> out = changed;
+    for (std::string& o : point_overrides(answer.plan, a.candidate, *a.point)) out.push_back(std::move(o));
+    return out;
+  };
+  std::vector<std::string> play{"simulate", file};
+  if (arguments.has("--backend")) play.insert(play.end(), {"--backend", arguments.text("--backend")});
+  for (CandidateAnswer& a : answer.ranked)
+    if (a.point) a.play_line = command_line(play, overrides_of(a));
+  if (!answer.ranked.front().point) return;
+  const std::vector<std::string> overrides = overrides_of(answer.ranked.front());
+  const Session session = open_session(file, overrides);
+  const std::string target = target_that_takes(session, session.lowered());
+  if (!target.empty()) answer.export_line = command_line({"export", file, "--to", target}, overrides);
+}
+
 int plan_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   const DataDirectory data = find_data();
-  std::vector<std::string> overrides = arguments.all("--set");
-  if (arguments.has("--odds")) overrides.push_back("odds=" + arguments.text("--odds"));
-  const Plan plan = load_plan(arguments.text("PLAN"), overrides);
+  const Plan plan = plan_of(arguments);
   const std::string backend = chosen_backend(arguments, console);
-  const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
+  const Catalogue catalogue(data.topologies());
+  std::vector<CandidateJob> jobs;
+  for (const PlanCandidate& candidate : plan.candidates) jobs.push_back(job_of(catalogue, plan, candidate));
   RunWatch watch(console.err, errors_on_terminal());
   std::vector<CandidateAnswer> answers =
-      answer_all(data, plan, ranges_of(arguments, data), question, backend, jobs_of(arguments), watch);
+      answer_all(data, plan, ranges_of(arguments, data), jobs, backend, jobs_of(arguments), watch);
   watch.clear();
-  const PlanAnswer answer =
-      rank_candidates(plan, question->workload.network.name,
-                      static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  const Network& network = jobs.front().question->workload.network;
+  PlanAnswer answer =
+      rank_candidates(plan, network.name, static_cast<double>(network.parameter_count()), std::move(answers));
+  add_lines(arguments, answer);
   const Document document = plan_document(answer, rehearse_version());
   print(document, arguments, console);
   write_html("plan", document, arguments, console);
@@ -316,7 +352,8 @@ Verb plan_verb() {
       result_options(),
       "For each candidate the best strategy, the number of machines that the objective chooses within deadline and "
       "budgets, days, cost and energy, failures counted. The size chosen is played at its size, and is in time at the "
-      "slow end of its range. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
+      "slow end of its range; commands that play and export it stand below. Every verb that takes a scenario takes a plan's "
+      "file. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
       "and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
       plan_verb_run};
   verb.options.push_back(observed_option("rows as 'validate --measurements' takes them"));

@@ -81,6 +81,7 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
           {"mfu", p.step.mfu},
           {"memory_needed_bytes", p.step.needed.value()},
           {"memory_capacity_bytes", p.step.capacity.value()},
+          {"memory_nearly_full", p.step.nearly_full()},
           {"days", d},
           {"days_p10", d * a.range.low},
           {"days_p90", d * a.range.high},
@@ -139,6 +140,7 @@ ordered_json candidate_json(const CandidateAnswer& a, int rank) {
                             "energy_mwh"})
       out[key] = nullptr;
   }
+  if (!a.play_line.empty()) out["play"] = a.play_line;
   out["meets_deadline"] = a.meets_deadline;
   out["meets_deadline_p90"] = a.meets_deadline_high;
   out["odds_late"] = a.odds_late;
@@ -176,6 +178,7 @@ std::string plan_json(const PlanAnswer& answer, const std::string& version) {
     out["candidates"].push_back(candidate_json(a, static_cast<int>(out["candidates"].size()) + 1));
   out["why"] = answer.why;
   out["interrupted"] = answer.interrupted;
+  if (!answer.export_line.empty()) out["export"] = answer.export_line;
   return out.dump(2) + "\n";
 }
 

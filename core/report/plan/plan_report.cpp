@@ -103,11 +103,18 @@ std::string played_text(const StepChoice& step) {
              : " played on " + step.played_by;
 }
 
+/// "83.2 % of memory (13.4 GB left)".
+std::string memory_text(const StepChoice& step) {
+  return fmt::format("{} % of memory ({} left{})", percent(step.fullness()),
+                     to_string(max(Bytes{0}, step.capacity - step.needed), 3),
+                     step.nearly_full() ? ": nearly full" : "");
+}
+
 Facts strategies(const PlanAnswer& answer) {
   return line_each(answer, "Best strategy found", [](const CandidateAnswer&, const PlanPoint& p) {
-    return fmt::format("{}; batch {}, {:.3g} s a step{}, MFU {} %, {} % of memory", p.step.label,
+    return fmt::format("{}; batch {}, {:.3g} s a step{}, MFU {} %, {}", p.step.label,
                        with_commas(static_cast<double>(p.step.global_batch)), p.step.step_time.value(),
-                       played_text(p.step), percent(p.step.mfu), percent(p.step.needed / p.step.capacity));
+                       played_text(p.step), percent(p.step.mfu), memory_text(p.step));
   });
 }
 
@@ -186,19 +193,20 @@ Table failures_table(const PlanAnswer& answer) {
 }
 
 Facts sizes(const PlanAnswer& answer) {
-  return line_each(answer, "Other sizes: GPUs, days and cost", [](const CandidateAnswer& a, const PlanPoint& chosen) {
-    std::vector<std::string> out;
-    double last = 0;
-    for (const PlanPoint& p : a.curve) {
-      const bool crowded =
-          p.gpus < last * kSparseCurve || (p.gpus < chosen.gpus && p.gpus * kSparseCurve > chosen.gpus);
-      if (crowded && p.gpus != chosen.gpus) continue;
-      last = p.gpus;
-      out.push_back(
-          fmt::format("{}: {} d {}", with_commas(p.gpus), days_text(in_days(p.duration)), money(p.cost.parts.total())));
-    }
-    return fmt::format("{}", fmt::join(out, "; "));
-  });
+  return line_each(answer, "Other sizes, by closed form: GPUs, days and cost",
+                   [](const CandidateAnswer& a, const PlanPoint& chosen) {
+                     std::vector<std::string> out;
+                     double last = 0;
+                     for (const PlanPoint& p : a.curve) {
+                       const bool crowded = p.gpus < last * kSparseCurve ||
+                                            (p.gpus < chosen.gpus && p.gpus * kSparseCurve > chosen.gpus);
+                       if (crowded && p.gpus != chosen.gpus) continue;
+                       last = p.gpus;
+                       out.push_back(fmt::format("{}: {} d {}", with_commas(p.gpus), days_text(in_days(p.duration)),
+                                                 money(p.cost.parts.total())));
+                     }
+                     return fmt::format("{}", fmt::join(out, "; "));
+                   });
 }
 
 void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
@@ -315,8 +323,12 @@ Document plan_document(const PlanAnswer& answer, const std::string& program_vers
          {DocumentBlock(strategies(answer)), DocumentBlock(money_table(answer)),
           DocumentBlock(break_even_facts(answer)), DocumentBlock(failures_table(answer)), DocumentBlock(sizes(answer))})
       out.blocks.push_back(std::move(b));
-  if (const CandidateAnswer& first = answer.ranked.front(); !first.swings.empty())
-    out.blocks.push_back(swings_table(first));
+  const CandidateAnswer& first = answer.ranked.front();
+  if (!first.swings.empty()) out.blocks.push_back(swings_table(first));
+  Facts lines{"", {}};
+  if (!first.play_line.empty()) lines.rows.emplace_back("play it", first.play_line);
+  if (!answer.export_line.empty()) lines.rows.emplace_back("export it", answer.export_line);
+  if (!lines.rows.empty()) out.blocks.push_back(std::move(lines));
   out.blocks.push_back(Paragraph{method_text(answer.plan)});
   add_sources(answer, out.blocks);
   out.records = records_of(answer);

@@ -64,6 +64,7 @@ ordered_json space_json(const SearchResult& r) {
           {"evaluated", r.evaluated},
           {"lowered", r.lowered},
           {"bounded", r.bounded},
+          {"proven", r.proven},
           {"left", r.left},
           {"least_left_s", r.least_left.value()},
           {"simulated", r.played},

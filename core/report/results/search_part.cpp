@@ -66,6 +66,7 @@ void read_counts(ObjectReader space, SearchResult& out) {
   out.evaluated = static_cast<std::size_t>(space.integer("evaluated", kCount));
   out.lowered = static_cast<std::size_t>(space.integer("lowered", kCount));
   out.bounded = static_cast<std::size_t>(space.integer("bounded", kCount));
+  if (space.has("proven")) out.proven = static_cast<std::size_t>(space.integer("proven", kCount));
   out.left = static_cast<std::size_t>(space.integer("left", kCount));
   out.unplayed = static_cast<std::size_t>(space.integer("unplayed", kCount, 0));
   out.least_left = Seconds{space.number("least_left_s", {0, 1e12})};

@@ -133,10 +133,14 @@ std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
   std::string out = fmt::format(
       "{}{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them "
-      "lowered in full; {} were left out by their bounds",
+      "lowered in full; {} were left out by their bounds{}",
       s.whole ? "" : "More than ", with_commas(s.combinations), with_commas(static_cast<double>(s.legal)),
       with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)),
-      with_commas(static_cast<double>(s.lowered)), with_commas(static_cast<double>(s.bounded)));
+      with_commas(static_cast<double>(s.lowered)), with_commas(static_cast<double>(s.bounded)),
+      s.bounded > 0
+          ? fmt::format(" ({} by proof: their kernels alone take longer; the others by bounds with chosen margins)",
+                        with_commas(static_cast<double>(s.proven)))
+          : "");
   if (s.left > 0)
     out += fmt::format(
         "; for {} that may be among the best, {:.3g} % of those that may fit, there was no time "

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/pass_part.hpp"
+#include "core/play/metrics.hpp"
 #include "core/price/host_copies.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/program/body.hpp"
@@ -50,6 +52,10 @@ Seconds compute_of(const Breakdown& b, const Network& net) {
   using enum TimeCategory;
   return sum(b, {matmul, attention, memory_bound, loss, recompute}) + host_of(b, net);
 }
+Seconds kernels_of(const Breakdown& b) {
+  using enum TimeCategory;
+  return sum(b, {matmul, attention, memory_bound, loss, recompute});
+}
 Seconds exposed_of(const Breakdown& b) { return sum(b, {TimeCategory::exposed_tp, TimeCategory::exposed_cp}); }
 
 int layers_of(const Network& net) {
@@ -84,6 +90,7 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.optimizer += each(MemoryCategory::optimizer) * missing;
   const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
   out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts, workload.network)) / fewer;
+  out.kernels += std::max(Seconds{0}, out.kernels - kernels_of(parts)) / fewer * missing;
   if (workload.network.routing() == nullptr)
     out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
   out.compute += out.layer_compute * missing;
@@ -124,6 +131,7 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
     out.compute = compute_of(parts, one.network);
     out.launch = host_of(parts, one.network);
+    out.kernels = kernels_of(parts);
     if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
@@ -134,6 +142,8 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
     out.experts = one.network.routing() != nullptr;
     out.known = true;
   } catch (const Error&) {
+    out = {};
+  } catch (const std::logic_error&) {  // A defect, which evaluate() counts: nothing is bounded.
     out = {};
   }
   return out;
@@ -186,9 +196,12 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
       problem.cluster.parts().size() > 1)
     return {};
   PassCosts whole = costs_of(problem, settings, false);
+  // Casts of weights to fewer bits come once a step, and are among a single microbatch's kernels.
+  if (size_of(arithmetic_of(problem.workload.training.precision)) < 2) whole.kernels = {};
   if (!whole.known || !splits_backward(settings)) return whole;
   PassCosts out = costs_of(problem, settings, true);
   out.saved = whole.saved;
+  out.kernels = min(out.kernels, whole.kernels);
   out.outside_layers = 1 / share_of_layers(problem.workload.network, 1) - 1;
   return out;
 }
@@ -222,7 +235,13 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
     copies = max(Bytes{0}, costs.saved - costs.halved) * (kBoundMargin * moved_layers(s, chunk) / (stages * chunk)) /
              costs.from_host;
   return {max(max(mean * (1 + bubble), fullest), copies) * m,
-          least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{})};
+          least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{}),
+          proven_step(costs, s, global_batch)};
+}
+
+Seconds proven_step(const PassCosts& costs, const StrategySettings& s, std::int64_t global_batch) {
+  if (!costs.known) return {};
+  return costs.kernels * (static_cast<double>(global_batch) / (static_cast<double>(s.microbatch) * s.dp * s.pp));
 }
 
 }  // namespace rehearse

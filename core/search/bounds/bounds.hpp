@@ -6,6 +6,13 @@
 // communication included, on the devices where the plan puts its first ranks; p stages, m microbatches, r the
 // schedule's bubble over its work (Schedule::bubble_ratio):
 //
+//   step >= m k / p                k: kernels alone of w
+//
+// is true by construction: every stage runs its passes' kernels one after the other, the p stages together those of m
+// microbatches through all layers, and the slowest does no less than the mean. k is of a microbatch that accumulates
+// nothing and casts nothing, which others may. What this excludes is excluded by proof (Bound::proven). Nearer, but
+// with margins that are chosen:
+//
 //   step >= m w / p (1 + r),   memory >= 1.08 (states / p + s c / (p v)) + framework
 //
 // and no less than m times the layers of the stage that has most of them, each of its share of w,
@@ -47,12 +54,17 @@ struct PassCosts {
   bool experts = false;
   double outside_layers = 0;  ///< Parameters there over those of all layers, where backward is split.
   BytesPerSecond from_host;   ///< What a device gets of its host's memory beside copies the other way.
+  Seconds kernels;            ///< k
 };
 
 struct Bound {
   Seconds step_time;
   Bytes memory;
+  Seconds proven{};  ///< A step time that is derived without a margin; 0: none is known.
 };
+
+/// m k / p, of plans that divide layers and samples as `costs` do.
+[[nodiscard]] Seconds proven_step(const PassCosts& costs, const StrategySettings& settings, std::int64_t global_batch);
 
 /// Layers of every chunk, in model order, as lowering deals them out.
 [[nodiscard]] std::vector<int> chunk_layers(int chunks, int layers);

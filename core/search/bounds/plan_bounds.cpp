@@ -1,5 +1,6 @@
 #include "core/search/bounds/plan_bounds.hpp"
 
+#include <atomic>
 #include <unordered_map>
 
 #include "core/config/settings/strategy.hpp"
@@ -135,6 +136,24 @@ Seconds PlanBounds::by_few_layers(const StrategySettings& s) const {
   return least_step(at->second, host, s, problem_.workload.training.global_batch);
 }
 
+std::size_t PlanBounds::proven_slow(const std::vector<std::uint32_t>& plans, double limit) {
+  std::map<PassKey, std::uint32_t> examples;
+  for (std::size_t k = 0; k < plans.size() && !options_.late() && !options_.stopped(); ++k)
+    examples.try_emplace(pass_key(settings(plans[k])), plans[k]);
+  std::vector<StrategySettings> wanted;
+  for (const auto& [key, i] : examples) wanted.push_back(settings(i));
+  price_one_microbatch(wanted);
+  std::atomic<std::size_t> out{0};
+  parallel_for(options_.jobs, plans.size(), {}, [&](std::size_t k) {
+    const StrategySettings s = settings(plans[k]);
+    const auto at = costs_.find(pass_key(s));
+    if (at == costs_.end()) return;
+    const Seconds least = proven_step(at->second, s, problem_.workload.training.global_batch);
+    out += least.value() >= limit ? 1 : 0;
+  });
+  return out;
+}
+
 Bound PlanBounds::by_one_microbatch(const StrategySettings& settings) const {
   const auto at = costs_.find(pass_key(settings));
   return at == costs_.end() ? Bound{} : bound(at->second, settings, problem_.workload.training.global_batch);
@@ -150,7 +169,7 @@ std::vector<Bound> PlanBounds::of_settings(const std::vector<StrategySettings>& 
     out[k].step_time = max(out[k].step_time, by_few_layers(settings[k]));
     quick_.with([&](QuickEvaluator& quick) {
       const Bound other = by_sibling(quick, settings[k]);
-      out[k] = {max(out[k].step_time, other.step_time), max(out[k].memory, other.memory)};
+      out[k] = {max(out[k].step_time, other.step_time), max(out[k].memory, other.memory), out[k].proven};
     });
   });
   return out;

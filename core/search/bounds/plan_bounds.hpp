@@ -68,6 +68,8 @@ class PlanBounds {
   [[nodiscard]] Seconds relaxed_step(std::uint32_t i) const { return relaxed_[relaxed_of_[i]].step_time; }
   /// By the plain sibling alone, in microseconds; zeros where that has no closed form. From any thread.
   [[nodiscard]] Bound by_sibling(QuickEvaluator& quick, const StrategySettings& settings);
+  /// How many of these take no less than `limit` seconds, by what is derived without margins. As far as there is time.
+  [[nodiscard]] std::size_t proven_slow(const std::vector<std::uint32_t>& plans, double limit);
   /// Raises the bounds of these, as far as playing a few layers says more (steady_step.hpp).
   void sharpen(const std::vector<std::uint32_t>& plans);
   /// Bounds of settings that need not be of the space, by all that is known of bounding. Zeros where no time was left.

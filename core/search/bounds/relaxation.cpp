@@ -1,6 +1,7 @@
 #include "core/search/bounds/relaxation.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/index.hpp"
@@ -87,6 +88,8 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
     scale_memory(*e, held, longest * settings.virtual_stages, out);
     return out;
   } catch (const Error&) {
+    return {};
+  } catch (const std::logic_error&) {  // A defect, which evaluate() counts: nothing is bounded.
     return {};
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/index.hpp"
@@ -113,6 +114,8 @@ SteadyStep steady_step(const SearchProblem& problem, const StrategySettings& set
     for (const auto& [role, time] : few) out.ends = max(out.ends, time - out.layer * s.virtual_stages);
     return out;
   } catch (const Error&) {
+    return {};
+  } catch (const std::logic_error&) {  // A defect, which evaluate() counts: nothing is bounded.
     return {};
   }
 }

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/config/settings/choices.hpp"
 #include "core/model/network.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
 
+struct ExpertSettings;
 struct ProgramFrame;
 
 /// Rows are token copies: each of T tokens of a rank and microbatch makes k. Experts stand on `ep` ranks (times `etp`

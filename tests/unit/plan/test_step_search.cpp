@@ -156,3 +156,42 @@ TEST_CASE("what fits nowhere is said to") {
   CHECK(!a.choice);
   CHECK(a.why_not.find("memory") != std::string::npos);
 }
+
+TEST_CASE("what the software does of itself is in the step, plan by plan, and what it cannot do is left out") {
+  const Site site{"dgx_h100", "superpod_h100", 1};
+  const auto choice_with = [&](const TrainingSoftware& software) {
+    StepQuestion q = question("gpt2_xl", 64);
+    q.software = software;
+    const auto found = make_step_search(
+                           std::make_shared<const StepQuestion>(std::move(q)),
+                           [site = site](int n) { return site.cluster(n); }, profiles)
+                           ->best(1)
+                           .choice;
+    REQUIRE(found);
+    return *found;
+  };
+  const StepChoice own = choice_with({});
+  // It makes everything again, whatever is asked for.
+  TrainingSoftware careful;
+  careful.as_run = [](StrategySettings s) {
+    s.recompute = Recompute::full;
+    return s;
+  };
+  CHECK(choice_with(careful).step_time > own.step_time * 1.1);
+  TrainingSoftware plain;
+  plain.admits = [](const StrategySettings& s) { return s.zero_stage == 0 && !s.fsdp.enabled; };
+  CHECK(choice_with(plain).strategy.zero_stage == 0);
+  CHECK(own.strategy.zero_stage + own.strategy.fsdp.enabled > 0);
+  // With sequences twice as long where anything is sharded, plans without are the better ones.
+  TrainingSoftware otherwise;
+  const Workload usual = question("gpt2_xl", 64).workload;
+  otherwise.other_workload = [usual](const StrategySettings& s) {
+    std::optional<Workload> out;
+    if (s.zero_stage > 0 || s.fsdp.enabled) {
+      out = usual;
+      out->training.sequence_length *= 2;
+    }
+    return out;
+  };
+  CHECK(choice_with(otherwise).strategy.zero_stage == 0);
+}

@@ -28,6 +28,13 @@ double nearest_bound(const SearchJob& job, std::size_t most) {
     CHECK(least.memory <= e.needed);
     if (!e.fits) continue;
     CHECK(least.step_time <= e.step_time);
+    CHECK(least.proven > Seconds{0});
+    CHECK(least.proven <= e.step_time);
+    // As a tally bounds schedules that split their passes.
+    StrategySettings plain = s;
+    plain.schedule = "1f1b";
+    plain.virtual_stages = 1;
+    CHECK(proven_step(pass_costs(problem, plain), s, problem.workload.training.global_batch) <= e.step_time);
     nearest = std::max(nearest, least.step_time / e.step_time);
   }
   return nearest;

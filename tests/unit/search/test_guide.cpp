@@ -116,6 +116,9 @@ TEST_CASE("a tally counts every legal plan once: priced, out of reach, or left")
   CHECK(all.left == plans.size() - 10);
   const Tally none = tally(problem, {}, space, 1e-9, priced, silent);
   CHECK(none.bounded + none.left == plans.size() - 10);
+  CHECK(all.proven == 0);
+  CHECK(none.proven > 0);
+  CHECK(none.proven <= none.bounded);
   // What is bounded takes no less than its bound: the least of all is below every step.
   Evaluating some{problem, space, {}};
   (void)some({plans[plans.size() / 3], plans[plans.size() / 2]});

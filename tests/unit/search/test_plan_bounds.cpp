@@ -34,6 +34,7 @@ TEST_CASE("no plan is faster or smaller than all of its bounds, whatever it shar
       CHECK(least.memory <= e.needed);
       if (!e.fits) continue;
       CHECK(least.step_time <= e.step_time);
+      CHECK(least.proven <= e.step_time);
       ++held;
       steady += has_steady_step(problem, s);
       moved += s.offload != Offload::none;
