@@ -1,5 +1,5 @@
-// check_rows [--every N] FILE...: holds scenarios that validate() writes to the scoreboard. `estimate` on each must give
-// the row's step time, and `memory` its peak memory where the row has one, to the last digit.
+// check_rows [--every N] FILE...: holds scenarios that validate() writes to the scoreboard. `estimate` on each must
+// give the row's step time, and `memory` its peak memory where the row has one, to the last digit.
 //
 // FILE: measured rows, as --measurements takes them. Every N-th predicted row is tried (all by default), and ten times
 // as many of those with a measured peak, of which there are few. What differs is printed when it is found, how far it

@@ -58,8 +58,7 @@ void add_head(std::vector<Field>& t) {
                   .must()
                   .like("dgx_a100_80gb"));
   t.push_back(cluster_member("cluster.nodes", Type::integer, "Machines.").in(1, kMaxSize).like("128"));
-  t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or a network file.")
-                  .like("selene"));
+  t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or a network file.").like("selene"));
   t.push_back(cluster_member("cluster.gpudirect_rdma", Type::boolean,
                              "NICs read and write GPU memory; false stages messages in host memory.")
                   .like("false")

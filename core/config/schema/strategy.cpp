@@ -20,9 +20,7 @@ Field zero3(const std::string& name, auto member, std::string help) {
 }
 
 Field placement_row() {
-  Field f{.key = "strategy.placement",
-          .help = "Axes, that of the nearest ranks first.",
-          .type = Type::axes};
+  Field f{.key = "strategy.placement", .help = "Axes, that of the nearest ranks first.", .type = Type::axes};
   f.choices = {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.placement = read_axes(self, r); };
   f.write = [](const Scenario& s) { return write_axes(s.strategy.placement); };
@@ -36,9 +34,7 @@ Field placement_row() {
 }
 
 Field recompute_modules_row() {
-  Field f{.key = "strategy.recompute_modules",
-          .help = "What selective recomputation makes again.",
-          .type = Type::axes};
+  Field f{.key = "strategy.recompute_modules", .help = "What selective recomputation makes again.", .type = Type::axes};
   f.noun = "module", f.nouns = "modules";
   f.choices = {"core_attn",      "layernorm",   "mlp",   "moe_act",           "moe",
                "shared_experts", "mla_up_proj", "layer", "all_but_attention", "every_second_product"};
@@ -70,8 +66,7 @@ void add_axes(std::vector<Field>& t) {
                   .more("auto divides the GPUs by the product of the other axes. dp * cp * tp * pp * tile_h * tile_w "
                         "is the number of GPUs, and "
                         "dp = dp_replicate * dp_shard."));
-  t.push_back(strategy("dp_replicate", &StrategySettings::dp_replicate,
-                       "Whole copies of the sharded state.")
+  t.push_back(strategy("dp_replicate", &StrategySettings::dp_replicate, "Whole copies of the sharded state.")
                   .in(1, kMaxSize)
                   .or_auto()
                   .more("Data-parallel groups that each hold a whole copy; auto is dp / dp_shard."));
@@ -97,8 +92,7 @@ void add_sharding(std::vector<Field>& t) {
           .more("One unit per block and a root unit for embedding and head (fully_shard). dp_shard left at 1 becomes "
                 "dp; with "
                 "dp_replicate above 1 it is hybrid sharding (HSDP)."));
-  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward,
-                   "Forward drops gathered parameters.")
+  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward, "Forward drops gathered parameters.")
                   .more("always: gathered again for backward, 3 times the parameters on the wire. never: kept until "
                         "backward, 2 times. auto: always "
                         "without pipeline stages, never with them. The root unit is always kept."));
@@ -196,13 +190,12 @@ void add_strategy(std::vector<Field>& t) {
                   .like("auto")
                   .more("layers chooses layers_per_stage, batch chooses batch_per_replica, auto each where devices "
                         "differ along its axis. What is given stays."));
-  t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
-                       "Norms and dropout are split over tp ranks.")
-                  .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the "
-                        "same bytes, less "
-                        "memory. No effect with tp = 1."));
-  t.push_back(strategy("recompute", &StrategySettings::recompute,
-                       "Activations that backward computes again.")
+  t.push_back(
+      strategy("sequence_parallel", &StrategySettings::sequence_parallel, "Norms and dropout are split over tp ranks.")
+          .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the "
+                "same bytes, less "
+                "memory. No effect with tp = 1."));
+  t.push_back(strategy("recompute", &StrategySettings::recompute, "Activations that backward computes again.")
                   .like("selective")
                   .more("selective drops those of recompute_modules; full keeps only each layer's input, or that of "
                         "each group of recompute_layers."));
@@ -214,11 +207,11 @@ void add_strategy(std::vector<Field>& t) {
                 "first recompute_layers "
                 "of each chunk; the others keep everything (Megatron's --recompute-method).")
           .seldom());
-  t.push_back(strategy("recompute_layers", &StrategySettings::recompute_layers,
-                       "Layers per group or chunk that run again.")
-                  .in(1, kMaxSize)
-                  .like("4")
-                  .more("Of full recomputation: layers of a group (uniform) or of a chunk (block)."));
+  t.push_back(
+      strategy("recompute_layers", &StrategySettings::recompute_layers, "Layers per group or chunk that run again.")
+          .in(1, kMaxSize)
+          .like("4")
+          .more("Of full recomputation: layers of a group (uniform) or of a chunk (block)."));
   t.push_back(strategy("zero_stage", &StrategySettings::zero_stage, "What is sharded over data-parallel ranks.")
                   .in(0, 3)
                   .like("1")
@@ -265,12 +258,9 @@ void add_strategy(std::vector<Field>& t) {
                   .more("0: all but its last, whose backward follows at once.")
                   .seldom());
   add_sharding(t);
-  t.push_back(
-      overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradients are reduced during backward."));
-  t.push_back(
-      overlap("param_gather", &OverlapSettings::param_gather, "Parameters arrive during the next forward."));
-  t.push_back(
-      overlap("tp", &OverlapSettings::tp, "tp collectives hide under split products."));
+  t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradients are reduced during backward."));
+  t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Parameters arrive during the next forward."));
+  t.push_back(overlap("tp", &OverlapSettings::tp, "tp collectives hide under split products."));
   t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages leave compute free."));
 }
 

@@ -77,8 +77,8 @@ void check_count(const Draft& d, std::int64_t gpus, std::int64_t others) {
   const bool experts = ep > 1 && etp > 0;
   const std::int64_t step = experts ? std::lcm(others, pp * etp * ep) : others;
   if (gpus % step == 0) return;
-  std::string reason = fmt::format("{} GPUs do not hold tp({}) * pp({}) * cp({}) = {} ranks a replica", gpus, tp, pp,
-                                   cp, others);
+  std::string reason =
+      fmt::format("{} GPUs do not hold tp({}) * pp({}) * cp({}) = {} ranks a replica", gpus, tp, pp, cp, others);
   if (gpus % others == 0)
     reason = fmt::format("{} GPUs do not hold experts over ep({}) * etp({}) = {} ranks of each of {} stages", gpus, ep,
                          etp, ep * etp, pp);

@@ -23,7 +23,7 @@ constexpr double kLeastVariance = 1e-6;  // Rows that agree to a tenth of a perc
 constexpr double kLeastUneven = 1e-6;
 constexpr double kConverged = 1e-6;
 constexpr int kMostSteps = 1000;
-constexpr int kSources = 101;   // Sources that stand for all, noisy and quiet.
+constexpr int kSources = 101;  // Sources that stand for all, noisy and quiet.
 constexpr int kHalvings = 40;
 
 /// `sum` of `count` squares, drawn towards `centre` as if `worth` squares more had been that large.
@@ -57,7 +57,8 @@ struct SourceEffects::Moments {
 };
 
 RestSpread RestSpread::of_source(double squares, double degrees) const {
-  if (!(degrees > 0) || !(variance > 0)) return *this;
+  if (!(degrees > 0)) return *this;
+  if (!(variance > 0)) return {squares / degrees, 0};
   const LogVariance seen = log_variance(squares, degrees);
   const double own = uneven / (uneven + seen.noise);
   return {variance * std::exp(own * (seen.value - std::log(variance))), uneven * (1 - own)};
