@@ -136,20 +136,21 @@ RestSpread SourceEffects::rest_of(const std::string* model, const RestSpread* ce
   const double worth = centre != nullptr ? options_.shrinkage : 0;
   double mean = centre != nullptr ? std::log(centre->variance) : std::log(kFirstRest);
   double variance = centre != nullptr ? centre->uneven : 1;
+  std::vector<LogVariance> all;
+  for (const Block& b : blocks_)
+    if ((model == nullptr || b.model == *model) && b.degrees > 0) all.push_back(log_variance(b.squares, b.degrees));
+  const double count = worth + static_cast<double>(all.size());
+  if (!(count > 0)) return {kFirstRest, 1};
   // By the EM algorithm: each source's logarithm is known as far as its noise lets it be.
-  for (double change = 1; change > kConverged;) {
-    double weights = worth, sum = worth * mean_log(centre);
-    double count = worth, squares = centre != nullptr ? worth * centre->uneven : 0;
-    for (const Block& b : blocks_) {
-      if ((model != nullptr && b.model != *model) || !(b.degrees > 0)) continue;
-      const LogVariance seen = log_variance(b.squares, b.degrees);
+  double change = 1;
+  for (int i = 0; i < kMostSteps && change > kConverged; ++i) {
+    double weights = worth, sum = worth * mean_log(centre), squares = centre != nullptr ? worth * centre->uneven : 0;
+    for (const LogVariance& seen : all) {
       const double own = variance / (variance + seen.noise), off = own * (seen.value - mean);
       weights += own;
       sum += own * seen.value;
-      ++count;
       squares += off * off + variance * (1 - own);
     }
-    if (!(count > 0)) return {kFirstRest, 1};
     const double next = std::max(kLeastUneven, squares / count);
     change = std::max(std::abs(sum / weights - mean), std::abs(next - variance) / next);
     mean = sum / weights;
