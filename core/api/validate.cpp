@@ -37,20 +37,14 @@ std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::st
   return rows;
 }
 
-/// An id as the name of a file.
-std::string file_name(std::string id) {
-  for (char& c : id)
-    if (c == '/' || c == ':' || c == ' ') c = '_';
-  return id + ".json";
-}
-
 int write_scenarios(const Scoreboard& board, const std::filesystem::path& folder) {
   int written = 0;
   for (const ScoredRow& row : board.rows) {
     const auto text = row.predicted ? scenario_text(row.row) : std::nullopt;
     if (!text) continue;
-    std::filesystem::create_directories(folder / row.row.file);
-    write_file((folder / row.row.file / file_name(row.row.id)).string(), *text);
+    const std::filesystem::path file = folder / scenario_file(row.row);
+    std::filesystem::create_directories(file.parent_path());
+    write_file(file.string(), *text);
     ++written;
   }
   return written;
@@ -71,6 +65,13 @@ void add_ranges(const DataDirectory& data, bool fit, ValidateAnswer& out) {
 }
 
 }  // namespace
+
+std::filesystem::path scenario_file(const MappedRow& row) {
+  std::string name = row.id;
+  for (char& c : name)
+    if (c == '/' || c == ':' || c == ' ') c = '_';
+  return std::filesystem::path(row.file) / (name + ".json");
+}
 
 ValidateAnswer validate(const std::vector<std::string>& files, const ValidateOptions& options) {
   const DataDirectory data = data_in(options.data);

@@ -51,6 +51,9 @@ struct ValidateAnswer {
   std::string row;            ///< ValidateOptions::row; where it is not empty, board.rows holds that row alone.
 };
 
+/// Where ValidateOptions::write_scenarios has a predicted row, below that folder: FILE/ID.json.
+[[nodiscard]] std::filesystem::path scenario_file(const MappedRow& row);
+
 /// `files` are JSON entries or CSV of measured steps, tables of collectives, and kernels by shape
 /// (tests/published/data/README.md). What a single row gets wrong becomes its reason to be skipped. Throws Error
 /// (usage) for files that cannot be read or are of no such form, unknown back ends and unknown rows.

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kPredictionRangeSchema = "rehearse/prediction_errors/v2";
+constexpr const char* kPredictionRangeSchema = "rehearse/prediction_errors/v3";
 
 /// A member of ErrorOutlook as the file has it: variances as standard deviations.
 struct Figure {
@@ -33,7 +33,7 @@ constexpr std::array<Figure, 7> kFigures{{{"bias", &ErrorOutlook::bias, false},
                                           {"source_sd", &ErrorOutlook::source_variance, true},
                                           {"machine_sd", &ErrorOutlook::machine_variance, true},
                                           {"rest_sd", &ErrorOutlook::rest_variance, true},
-                                          {"rest_uneven_sd", &ErrorOutlook::rest_uneven, true},
+                                          {"rest_log_sd", &ErrorOutlook::rest_uneven, true},
                                           {"degrees", &ErrorOutlook::degrees, false}}};
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
@@ -190,8 +190,10 @@ PredictionRange PredictionRanges::range(const PredictionKind& kind) const {
     low = std::exp(o.bias - half), middle = std::exp(o.bias), high = std::exp(o.bias + half);
   };
   factors(from.outlook, out.p10, out.middle, out.p90);
-  constexpr double kNormalDecile = 1.2815515655446004;  // 8 of 10 normal deviates lie closer to 0.
-  out.apart = std::exp(kNormalDecile * std::sqrt(2 * from.outlook.rest_variance));
+  ErrorOutlook pair;  // The difference of two steps of one source.
+  pair.rest_variance = 2 * from.outlook.rest_variance;
+  pair.rest_uneven = from.outlook.rest_uneven;
+  out.apart = std::exp(pair.half_width());
   out.rows = counted.rows;
   out.sources = counted.sources;
   out.rows_of = words_of(counted.kind);
@@ -212,7 +214,9 @@ std::string PredictionRanges::to_json() const {
       "How far predicted step times are off, by kind of model, GPU generation and framework; an empty text is one that "
       "isn't known or was never measured. Of log(measured / predicted): the bias, and standard deviations of the bias "
       "itself (for it is known from few sources), of a source's effect, of what it adds on one generation of GPUs, "
-      "of the rest, and of the rest's variance. Written by rehearse validate --measurements ... --write-ranges.";
+      "of the rest (the median over sources), and of the logarithm of the rest's variance from source to source. "
+      "Written "
+      "by rehearse validate --measurements ... --write-ranges.";
   std::string out = fmt::format("{{\n \"schema\": {},\n \"what\": {},\n \"kinds\": [\n",
                                 json(kPredictionRangeSchema).dump(), json(what).dump());
   for (std::size_t i = 0; i < cells_.size(); ++i)

@@ -143,17 +143,17 @@ Table glossary(const DataDirectory& data) {
   return t;
 }
 
-/// A line for each key; types and ranges are on its page. What few set is counted only, but for `all`.
+/// A line for each key; type, range and default are on its page. What few set is counted only, but for `all`.
 std::vector<DocumentBlock> keys_to_read(bool all) {
-  Table t{"", {{"key"}, {"default"}, {"what"}}, {}};
+  Table t{"", {{"key"}, {"what"}}, {}};
   std::size_t left_out = 0;
   for (const KeyHelp& k : scenario_keys()) {
     if (k.seldom && !all)
       ++left_out;
     else
-      t.rows.push_back({k.key, k.fallback, k.help});
+      t.rows.push_back({k.key, k.help});
   }
-  std::string more = "rehearse explain KEY says its type, its range and what it does.";
+  std::string more = "rehearse explain KEY says its type, range and default, and what it does.";
   if (left_out > 0)
     more += fmt::format(" {} more, what frameworks do and what few set: rehearse list keys --all.", left_out);
   return {std::move(t), Paragraph{std::move(more)}};

@@ -34,7 +34,7 @@ Field model_row() {
 }
 
 Field cluster_row() {
-  Field f{.key = "cluster", .help = "The machines it is trained on, and what joins them.", .type = Type::cluster};
+  Field f{.key = "cluster", .help = "The machines, and what joins them.", .type = Type::cluster};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool complete) {
     s.cluster = read_cluster(self, r, complete);
   };
@@ -54,12 +54,11 @@ void add_head(std::vector<Field>& t) {
   t.push_back(schema_row());
   t.push_back(model_row());
   t.push_back(cluster_row());
-  t.push_back(cluster_member("cluster.machine", Type::text, "Registered machine, or the path of a machine file.")
+  t.push_back(cluster_member("cluster.machine", Type::text, "Registered machine, or a machine file.")
                   .must()
                   .like("dgx_a100_80gb"));
   t.push_back(cluster_member("cluster.nodes", Type::integer, "Machines.").in(1, kMaxSize).like("128"));
-  t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or the path of a network file.")
-                  .like("selene"));
+  t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or a network file.").like("selene"));
   t.push_back(cluster_member("cluster.gpudirect_rdma", Type::boolean,
                              "NICs read and write GPU memory; false stages messages in host memory.")
                   .like("false")
@@ -76,7 +75,7 @@ void add_head(std::vector<Field>& t) {
                   .like("4")
                   .more("Left out, all of them. strategy.devices names single ones.")
                   .seldom());
-  t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster, each {machine, nodes}.")
+  t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster: machine, nodes.")
                   .like(R"([{"machine": "dgx_a100_80gb", "nodes": 4}, {"machine": "dgx_h100", "nodes": 4}])"));
 }
 

@@ -22,13 +22,12 @@ void add_kernels(std::vector<Field>& t) {
                         "Engine prefers from Hopper on; cudnn_9.13: its versions up to 9.13, slower on Blackwell. "
                         "Without effect where attention is unfused.")
                   .seldom());
-  t.push_back(kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy,
-                      "The loss is computed without storing its probabilities."));
+  t.push_back(
+      kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss stores no probabilities."));
   t.push_back(kernels("compile", &KernelSettings::compile, "Layers run as torch.compile makes them.")
                   .more("What it changes is a matter of the framework: see rehearse explain framework:NAME. Without a "
                         "framework it changes nothing."));
-  t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs,
-                      "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs."));
 }
 
 }  // namespace rehearse::schema

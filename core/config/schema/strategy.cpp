@@ -20,9 +20,7 @@ Field zero3(const std::string& name, auto member, std::string help) {
 }
 
 Field placement_row() {
-  Field f{.key = "strategy.placement",
-          .help = "Axes from the one whose neighbours are nearest to the one whose are farthest.",
-          .type = Type::axes};
+  Field f{.key = "strategy.placement", .help = "Axes, that of the nearest ranks first.", .type = Type::axes};
   f.choices = {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.placement = read_axes(self, r); };
   f.write = [](const Scenario& s) { return write_axes(s.strategy.placement); };
@@ -36,9 +34,7 @@ Field placement_row() {
 }
 
 Field recompute_modules_row() {
-  Field f{.key = "strategy.recompute_modules",
-          .help = "Modules whose results selective recomputation makes again in backward.",
-          .type = Type::axes};
+  Field f{.key = "strategy.recompute_modules", .help = "What selective recomputation makes again.", .type = Type::axes};
   f.noun = "module", f.nouns = "modules";
   f.choices = {"core_attn",      "layernorm",   "mlp",   "moe_act",           "moe",
                "shared_experts", "mla_up_proj", "layer", "all_but_attention", "every_second_product"};
@@ -70,20 +66,19 @@ void add_axes(std::vector<Field>& t) {
                   .more("auto divides the GPUs by the product of the other axes. dp * cp * tp * pp * tile_h * tile_w "
                         "is the number of GPUs, and "
                         "dp = dp_replicate * dp_shard."));
-  t.push_back(strategy("dp_replicate", &StrategySettings::dp_replicate,
-                       "Data-parallel groups that each hold a whole copy of the sharded state.")
+  t.push_back(strategy("dp_replicate", &StrategySettings::dp_replicate, "Whole copies of the sharded state.")
                   .in(1, kMaxSize)
                   .or_auto()
-                  .more("auto is dp / dp_shard."));
-  axis("dp_shard", &StrategySettings::dp_shard, "Data-parallel ranks over which one copy is sharded.",
+                  .more("Data-parallel groups that each hold a whole copy; auto is dp / dp_shard."));
+  axis("dp_shard", &StrategySettings::dp_shard, "Ranks over which one copy is sharded.",
        "zero_stage 1 divides the optimizer state over all of dp, however it is split.");
-  axis("tp", &StrategySettings::tp, "Tensor-parallel ranks: each layer's matrices are split over them.",
+  axis("tp", &StrategySettings::tp, "Tensor-parallel ranks share each matrix.",
        "Costs two all-reduces of the activations per layer and pass, so it belongs inside a node. Must divide the "
        "attention heads.");
-  axis("pp", &StrategySettings::pp, "Pipeline stages: the layers are split over them.",
+  axis("pp", &StrategySettings::pp, "Pipeline stages share the layers.",
        "Costs a message per microbatch and boundary, and an idle share that the schedule sets.");
-  axis("cp", &StrategySettings::cp, "Context-parallel ranks: each sequence is split over them.");
-  axis("ep", &StrategySettings::ep, "Expert-parallel ranks: the experts are spread over them.",
+  axis("cp", &StrategySettings::cp, "Context-parallel ranks share a sequence.");
+  axis("ep", &StrategySettings::ep, "Expert-parallel ranks share the experts.",
        "Experts see the ranks of one stage as etp * ep * edp = dp * cp * tp, so etp * ep must divide that product.");
   axis("etp", &StrategySettings::etp, "Tensor-parallel ranks inside one expert.")->few_set_it = true;
   axis("tile_h", &StrategySettings::tile_h, "Ranks over which the height of an image is tiled.")->few_set_it = true;
@@ -93,12 +88,11 @@ void add_axes(std::vector<Field>& t) {
 
 void add_sharding(std::vector<Field>& t) {
   t.push_back(
-      fsdp("enabled", &FsdpSettings::enabled, "Parameters, gradients and optimizer state are slices over dp_shard.")
+      fsdp("enabled", &FsdpSettings::enabled, "All state is sliced over dp_shard (FSDP).")
           .more("One unit per block and a root unit for embedding and head (fully_shard). dp_shard left at 1 becomes "
                 "dp; with "
                 "dp_replicate above 1 it is hybrid sharding (HSDP)."));
-  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward,
-                   "Gathered parameters are dropped after forward.")
+  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward, "Forward drops gathered parameters.")
                   .more("always: gathered again for backward, 3 times the parameters on the wire. never: kept until "
                         "backward, 2 times. auto: always "
                         "without pipeline stages, never with them. The root unit is always kept."));
@@ -148,13 +142,13 @@ void add_sharding(std::vector<Field>& t) {
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
   t.push_back(
-      strategy("context", &StrategySettings::context, "How context-parallel ranks attend to one another's keys.")
+      strategy("context", &StrategySettings::context, "How cp ranks attend to each other's keys.")
           .like("ulysses")
           .more("For cp > 1. ring: keys and values go around, block by block, under the attention of the block at "
                 "hand. ulysses: all-to-all "
                 "between slices of the sequence and slices of the heads. allgather: every rank gathers all keys and "
                 "values."));
-  t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
+  t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach their experts' ranks.")
                   .like("hierarchical")
                   .more("all_to_all: one exchange, a row for each expert chosen. hierarchical: one copy of a token for "
                         "each node, handed on inside "
@@ -192,17 +186,16 @@ void add_strategy(std::vector<Field>& t) {
                   .more("One number for each of the dp replicas, a multiple of microbatch; they add up to the global "
                         "batch. Left out, shares are equal.")
                   .seldom());
-  t.push_back(strategy("balance", &StrategySettings::balance, "Which shares follow the speed of the devices.")
+  t.push_back(strategy("balance", &StrategySettings::balance, "Which shares follow the devices' speed.")
                   .like("auto")
                   .more("layers chooses layers_per_stage, batch chooses batch_per_replica, auto each where devices "
                         "differ along its axis. What is given stays."));
-  t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
-                       "Split norms and dropout over the sequence inside the tensor-parallel group.")
-                  .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the "
-                        "same bytes, less "
-                        "memory. No effect with tp = 1."));
-  t.push_back(strategy("recompute", &StrategySettings::recompute,
-                       "Activations dropped in forward and computed again in backward.")
+  t.push_back(
+      strategy("sequence_parallel", &StrategySettings::sequence_parallel, "Norms and dropout are split over tp ranks.")
+          .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the "
+                "same bytes, less "
+                "memory. No effect with tp = 1."));
+  t.push_back(strategy("recompute", &StrategySettings::recompute, "Activations that backward computes again.")
                   .like("selective")
                   .more("selective drops those of recompute_modules; full keeps only each layer's input, or that of "
                         "each group of recompute_layers."));
@@ -214,15 +207,16 @@ void add_strategy(std::vector<Field>& t) {
                 "first recompute_layers "
                 "of each chunk; the others keep everything (Megatron's --recompute-method).")
           .seldom());
-  t.push_back(strategy("recompute_layers", &StrategySettings::recompute_layers,
-                       "Layers of a group (uniform) or of a chunk (block) that full recomputation runs again.")
-                  .in(1, kMaxSize)
-                  .like("4"));
+  t.push_back(
+      strategy("recompute_layers", &StrategySettings::recompute_layers, "Layers per group or chunk that run again.")
+          .in(1, kMaxSize)
+          .like("4")
+          .more("Of full recomputation: layers of a group (uniform) or of a chunk (block)."));
   t.push_back(strategy("zero_stage", &StrategySettings::zero_stage, "What is sharded over data-parallel ranks.")
                   .in(0, 3)
                   .like("1")
                   .more("0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (Rajbhandari et al. 2020)."));
-  t.push_back(strategy("bucket", &StrategySettings::bucket, "Gradients are reduced in buckets of this size.")
+  t.push_back(strategy("bucket", &StrategySettings::bucket, "Size of a bucket of reduced gradients.")
                   .in(1, 1e15)
                   .more("Larger buckets use the wire better, smaller ones start earlier."));
   t.push_back(
@@ -253,7 +247,7 @@ void add_strategy(std::vector<Field>& t) {
                         "host file of lines 'node3 slots=8'. Left out, rank i runs on device i. Devices that no rank "
                         "runs on stay idle.")
                   .seldom());
-  t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe.")
+  t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory, over PCIe.")
                   .more("optimizer: updated on CPU cores (ZeRO-Offload). activations: what a layer keeps for backward "
                         "is copied out after its forward "
                         "and brought back before its backward, beside the compute of its neighbours."));
@@ -264,13 +258,10 @@ void add_strategy(std::vector<Field>& t) {
                   .more("0: all but its last, whose backward follows at once.")
                   .seldom());
   add_sharding(t);
-  t.push_back(
-      overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
-  t.push_back(
-      overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
-  t.push_back(
-      overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
-  t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
+  t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradients are reduced during backward."));
+  t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Parameters arrive during the next forward."));
+  t.push_back(overlap("tp", &OverlapSettings::tp, "tp collectives hide under split products."));
+  t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages leave compute free."));
 }
 
 }  // namespace rehearse::schema

@@ -31,8 +31,7 @@ Field discriminator(const std::string& name, auto member, std::string help) {
 }
 
 void add_experts(std::vector<Field>& t) {
-  t.push_back(experts("capacity_factor", &ExpertSettings::capacity_factor,
-                      "Rows that an expert takes of one rank's tokens, over the mean.")
+  t.push_back(experts("capacity_factor", &ExpertSettings::capacity_factor, "Rows that an expert takes, over the mean.")
                   .in(0, 1e6)
                   .like("1.25")
                   .more("Tokens beyond it are dropped (Fedus et al. 2021). 0 drops none."));
@@ -67,7 +66,7 @@ Field lora_targets_row() {
 }
 
 void add_lora(std::vector<Field>& t) {
-  t.push_back(lora("rank", &LoraSettings::rank, "Rank of low-rank adapters (LoRA), beside frozen weights.")
+  t.push_back(lora("rank", &LoraSettings::rank, "Rank of LoRA adapters on frozen weights.")
                   .in(0, 1 << 16)
                   .like("16")
                   .more("Only adapters are trained (Hu et al. 2021): the model's own weights have neither gradient nor "
@@ -103,20 +102,19 @@ void add_training(std::vector<Field>& t) {
                     .like("512")
                     .more("0 takes the model's own.")
                     .seldom());
-  t.push_back(training("precision", &TrainingSettings::precision,
-                       "Arithmetic of the matrix products and storage of the weights.")
+  t.push_back(training("precision", &TrainingSettings::precision, "Types of products and of stored weights.")
                   .like("bf16_mixed")
                   .more("The mixed precisions keep fp32 master weights and optimizer state beside 16-bit working "
                         "weights; bf16 keeps everything "
                         "in bf16; fp8_mixed computes the linear layers between embedding and head in fp8 and leaves "
                         "attention, norms, router, embedding and "
                         "head in bf16; fp4_mixed computes them in NVFP4 and is simulated only; tf32 stores fp32."));
-  t.push_back(training("gradient_dtype", &TrainingSettings::gradient_dtype,
-                       "Type in which gradients are accumulated and reduced.")
-                  .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes "
-                        "on the wire in mixed "
-                        "precision."));
-  t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
+  t.push_back(
+      training("gradient_dtype", &TrainingSettings::gradient_dtype, "Type of accumulated and reduced gradients.")
+          .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes "
+                "on the wire in mixed "
+                "precision."));
+  t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule, and with it the state kept.")
                   .more("adam, adamw and lamb keep two fp32 moments per parameter, sgd with momentum one, adafactor "
                         "one number per row and column "
                         "of a matrix. lamb scales each parameter's step by the ratio of its norm to the update's."));
@@ -144,7 +142,7 @@ void add_training(std::vector<Field>& t) {
   t.push_back(
       training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed).seldom());
   add_experts(t);
-  t.push_back(fp8("recipe", &Fp8Settings::recipe, "How numbers are scaled into the range of fp8.")
+  t.push_back(fp8("recipe", &Fp8Settings::recipe, "How numbers are scaled into fp8's range.")
                   .like("blockwise")
                   .more("delayed: a scale per tensor from the step before (Transformer Engine's default). tensorwise: "
                         "from the tensor itself, one more "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -69,6 +70,23 @@ void take_old_axes(Draft& d, const std::string& framework) {
     d.follow("strategy.etp", d.whole("strategy.tp", 1));
 }
 
+/// Replicas are whole, and experts use the ranks of one stage. Throws Error (usage) where the GPUs do not work out.
+void check_count(const Draft& d, std::int64_t gpus, std::int64_t others) {
+  const std::int64_t tp = d.whole("strategy.tp", 1), pp = d.whole("strategy.pp", 1), cp = d.whole("strategy.cp", 1);
+  const std::int64_t etp = d.whole("strategy.etp", 1), ep = d.whole("strategy.ep", 1);
+  const bool experts = ep > 1 && etp > 0;
+  const std::int64_t step = experts ? std::lcm(others, pp * etp * ep) : others;
+  if (gpus % step == 0) return;
+  std::string reason =
+      fmt::format("{} GPUs do not hold tp({}) * pp({}) * cp({}) = {} ranks a replica", gpus, tp, pp, cp, others);
+  if (gpus % others == 0)
+    reason = fmt::format("{} GPUs do not hold experts over ep({}) * etp({}) = {} ranks of each of {} stages", gpus, ep,
+                         etp, ep * etp, pp);
+  const std::string where = d.said("job.gpus_per_node").empty() ? d.said("job.nodes") : d.said("job.gpus_per_node");
+  throw Error(ErrorKind::usage, reason, where.empty() ? "--gpus" : where,
+              fmt::format("say on how many GPUs it runs: --gpus N, a multiple of {}", step));
+}
+
 }  // namespace
 
 void finish_axes(Draft& d, const std::string& framework, const Wishes& wishes) {
@@ -85,14 +103,7 @@ void finish_axes(Draft& d, const std::string& framework, const Wishes& wishes) {
   if (gpus == 0 && dp > 0) return d.replace("job.gpus", dp * others);
   if (gpus == 0) return;
   d.replace("job.gpus", gpus);
-  if (gpus % others != 0) {
-    const std::string where = d.said("job.gpus_per_node").empty() ? d.said("job.nodes") : d.said("job.gpus_per_node");
-    throw Error(ErrorKind::usage,
-                fmt::format("{} GPUs do not hold tp({}) * pp({}) * cp({}) = {} ranks a replica", gpus,
-                            d.whole("strategy.tp", 1), d.whole("strategy.pp", 1), d.whole("strategy.cp", 1), others),
-                where.empty() ? "--gpus" : where,
-                fmt::format("say on how many GPUs it runs: --gpus N, a multiple of {}", others));
-  }
+  check_count(d, gpus, others);
   dp = gpus / others;
   if (d.has("strategy.dp") && d.whole("strategy.dp", 0) != dp) {
     d.notes.push_back(fmt::format("dp is {} on {} GPUs, where {} says {}", dp, gpus, d.said("strategy.dp"),

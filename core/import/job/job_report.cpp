@@ -19,6 +19,9 @@ std::string clipped(const std::string& text) {
 
 std::string stated(const Outcome& o) { return o.value.empty() ? o.setting : o.setting + " " + clipped(o.value); }
 
+/// "train.sh:29": people know the folder.
+std::string place(const std::string& where) { return where.substr(where.rfind('/') + 1); }
+
 const char* outcome_word(Kind kind) {
   return kind == Kind::taken ? "taken" : kind == Kind::ignored ? "ignored" : "asked";
 }
@@ -55,14 +58,14 @@ Table taken(const ImportedJob& job) {
   Table out{"Taken", {{"setting"}, {"is"}, {"where"}}, {}};
   for (const Outcome& o : job.draft.outcomes)
     if (o.kind == Kind::taken)
-      out.rows.push_back({stated(o), fmt::format("{} = {}", o.key, clipped(o.result)), o.where});
+      out.rows.push_back({stated(o), fmt::format("{} = {}", o.key, clipped(o.result)), place(o.where)});
   return out;
 }
 
 Table asked(const ImportedJob& job) {
   Table out{"Asked for", {{"setting"}, {"why"}, {"where"}}, {}};
   for (const Outcome& o : job.draft.outcomes)
-    if (o.kind == Kind::asked) out.rows.push_back({stated(o), o.why, o.where});
+    if (o.kind == Kind::asked) out.rows.push_back({stated(o), o.why, place(o.where)});
   return out;
 }
 

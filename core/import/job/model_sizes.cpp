@@ -349,7 +349,8 @@ Json configuration_of(Draft& d, const std::string& framework) {
     d.ask("the model",
           "--model NAME ('rehearse list models'), or the sizes that are missing: layers, hidden size and attention "
           "heads");
-  if (complete && s.vocabulary <= 0) d.ask("the size of the vocabulary", "--vocabulary N");
+  if (complete && s.vocabulary <= 0)
+    d.ask("the size of the vocabulary", "--vocabulary N (GPT-2's has 50257 words, Llama 3's 128256)");
   if (complete && s.positions <= 0) d.ask("the length of a sequence", "--set training.sequence_length=N");
   if (!complete || s.vocabulary <= 0 || s.positions <= 0) return nullptr;
   if (const std::int64_t n = experts(d); n > 0) return expert_words(s, d, n);

@@ -6,9 +6,6 @@ namespace rehearse {
 
 namespace {
 
-/// Rows' worth by which the rest of one source is drawn towards that of others.
-constexpr double kRestWorth = 4;
-
 /// What two steps of one source have in common.
 double covariance(const ErrorOutlook& a, const PredictionKind& of_a, const ErrorOutlook& b,
                   const PredictionKind& of_b) {
@@ -29,8 +26,6 @@ ErrorOutlook outlook_with_own(const ErrorOutlook& before, const PredictionKind& 
     squares += (o.group.rows - 1) * o.group.deviation * o.group.deviation;
     degrees += o.group.rows - 1;
   }
-  const double kept = kRestWorth / (kRestWorth + degrees);
-  const auto rest = [&](double without) { return kept * without + squares / (kRestWorth + degrees); };
   SymmetricMatrix seen(own.size());
   std::vector<double> shared, residual;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -38,7 +33,7 @@ ErrorOutlook outlook_with_own(const ErrorOutlook& before, const PredictionKind& 
     for (std::size_t j = 0; j <= i; ++j)
       seen.add(i, j, covariance(known, group.kind, own[j].before, own[j].group.kind));
     // Of the kind's own parts, those that it shares with nothing.
-    seen.add(i, i, rest(known.rest_variance) / group.rows);
+    seen.add(i, i, known.rest().of_source(squares, degrees).variance / group.rows);
     shared.push_back(covariance(before, kind, known, group.kind));
     residual.push_back(group.mean - known.bias);
   }
@@ -47,8 +42,9 @@ ErrorOutlook outlook_with_own(const ErrorOutlook& before, const PredictionKind& 
   out.bias += dot(weights, residual);
   out.bias_variance += before.source_variance + before.machine_variance - dot(weights, shared);
   out.source_variance = out.machine_variance = 0;
-  out.rest_variance = rest(before.rest_variance);
-  out.rest_uneven *= kept * kept;
+  const RestSpread rest = before.rest().of_source(squares, degrees);
+  out.rest_variance = rest.variance;
+  out.rest_uneven = rest.uneven;
   return out;
 }
 

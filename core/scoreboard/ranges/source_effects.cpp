@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
+
 #include "core/base/normal.hpp"
 #include "core/scoreboard/ranges/student.hpp"
 
@@ -15,19 +18,31 @@ constexpr double kAnything = 100;        // Variance of the widest level: nothin
 constexpr double kLevelVariance = 0.01;  // Of the others, to begin with: 10 %.
 constexpr double kLevelWorth = 2;        // Effects' worth by which they are drawn towards it.
 constexpr double kFirstVariance = 0.03;  // Where EM starts.
+constexpr double kFirstRest = 0.01;
+constexpr double kLeastVariance = 1e-6;  // Rows that agree to a tenth of a percent agree by chance or by rounding.
+constexpr double kLeastUneven = 1e-6;
 constexpr double kConverged = 1e-6;
 constexpr int kMostSteps = 1000;
+constexpr int kSources = 101;  // Sources that stand for all, noisy and quiet.
+constexpr int kHalvings = 40;
 
 /// `sum` of `count` squares, drawn towards `centre` as if `worth` squares more had been that large.
 double shrunk(double sum, double count, double centre, double worth) {
   return (sum + worth * centre) / (count + worth);
 }
 
-double squared_sum(const std::vector<double>& values, double centre) {
-  double out = 0;
-  for (const double v : values) out += (v - centre) * (v - centre);
-  return out;
+/// The logarithm of a variance that was estimated with so many degrees of freedom, without its known bias, and the
+/// variance of its noise.
+struct LogVariance {
+  double value, noise;
+};
+LogVariance log_variance(double squares, double degrees) {
+  const double half = degrees / 2;
+  return {std::log(std::max(squares / degrees, kLeastVariance)) - boost::math::digamma(half) + std::log(half),
+          boost::math::trigamma(half)};
 }
+
+double mean_log(const RestSpread* of) { return of != nullptr ? std::log(of->variance) : 0; }
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -41,19 +56,34 @@ struct SourceEffects::Moments {
   std::vector<double> machines;
 };
 
+RestSpread RestSpread::of_source(double squares, double degrees) const {
+  if (!(degrees > 0)) return *this;
+  if (!(variance > 0)) return {squares / degrees, 0};
+  const LogVariance seen = log_variance(squares, degrees);
+  const double own = uneven / (uneven + seen.noise);
+  return {variance * std::exp(own * (seen.value - std::log(variance))), uneven * (1 - own)};
+}
+
 double ErrorOutlook::half_width() const {
-  const double all = variance();
-  if (!(all > 0)) return 0;
-  const double p = 1 - kLikelyTail;
-  double out = normal_quantile(p) * std::sqrt(all);
-  if (const double kurtosis = 3 * rest_uneven / (all * all); kurtosis > 0) {
-    const double tails = 4 + 6 / kurtosis;
-    out = student_quantile(p, tails) * std::sqrt(all * (tails - 2) / tails);
+  const double known = bias_variance + source_variance + machine_variance;
+  std::vector<double> deviations;
+  double mean_rest = 0;
+  for (int i = 0; i < kSources; ++i) {
+    const double rest = rest_variance * std::exp(std::sqrt(rest_uneven) * normal_quantile((i + 0.5) / kSources));
+    deviations.push_back(std::sqrt(known + rest));
+    mean_rest += rest / kSources;
   }
-  if (!(degrees > 0)) return out;
-  double squares = 0;
-  for (const double part : {bias_variance + source_variance + machine_variance, rest_variance}) squares += part * part;
-  return out * student_quantile(p, degrees * all * all / squares) / normal_quantile(p);
+  if (!(deviations.back() > 0)) return 0;
+  double low = 0, high = 4 * deviations.back();
+  for (int i = 0; i < kHalvings; ++i) {
+    const double half = (low + high) / 2;
+    double inside = 0;
+    for (const double d : deviations) inside += (2 * normal_share(half / d) - 1) / kSources;
+    (inside < kLikelyShare ? low : high) = half;
+  }
+  if (!(degrees > 0)) return high;
+  const double all = known + mean_rest, squares = known * known + mean_rest * mean_rest, p = 1 - kLikelyTail;
+  return high * student_quantile(p, degrees * all * all / squares) / normal_quantile(p);
 }
 
 std::string SourceEffects::name(BiasLevel level, const PredictionKind& kind) const {
@@ -73,7 +103,7 @@ std::string SourceEffects::name(BiasLevel level, const PredictionKind& kind) con
 SourceEffects::SourceEffects(const std::vector<ErrorGroup>& groups, EffectOptions options)
     : options_(std::move(options)) {
   place(groups);
-  spread_within();
+  spread_rest();
   for (const BiasLevel level : options_.levels)
     level_variance_[level] = level == BiasLevel::all ? kAnything : kLevelVariance;
   machine_ = options_.towards != nullptr ? options_.towards->machine_variance() : kLevelVariance;
@@ -102,45 +132,45 @@ void SourceEffects::place(const std::vector<ErrorGroup>& groups) {
   for (auto& [key, block] : blocks) blocks_.push_back(std::move(block));
 }
 
-void SourceEffects::spread_within() {
-  std::map<std::string, std::vector<double>> found;
-  std::vector<double> all;
+RestSpread SourceEffects::rest_of(const std::string* model, const RestSpread* centre) const {
+  const double worth = centre != nullptr ? options_.shrinkage : 0;
+  double mean = centre != nullptr ? std::log(centre->variance) : std::log(kFirstRest);
+  double variance = centre != nullptr ? centre->uneven : 1;
+  std::vector<LogVariance> all;
+  for (const Block& b : blocks_)
+    if ((model == nullptr || b.model == *model) && b.degrees > 0) all.push_back(log_variance(b.squares, b.degrees));
+  const double count = worth + static_cast<double>(all.size());
+  if (!(count > 0)) return {kFirstRest, 1};
+  // By the EM algorithm: each source's logarithm is known as far as its noise lets it be.
+  double change = 1;
+  for (int i = 0; i < kMostSteps && change > kConverged; ++i) {
+    double weights = worth, sum = worth * mean_log(centre), squares = centre != nullptr ? worth * centre->uneven : 0;
+    for (const LogVariance& seen : all) {
+      const double own = variance / (variance + seen.noise), off = own * (seen.value - mean);
+      weights += own;
+      sum += own * seen.value;
+      squares += off * off + variance * (1 - own);
+    }
+    const double next = std::max(kLeastUneven, squares / count);
+    change = std::max(std::abs(sum / weights - mean), std::abs(next - variance) / next);
+    mean = sum / weights;
+    variance = next;
+  }
+  return {std::exp(mean), variance};
+}
+
+void SourceEffects::spread_rest() {
   for (const Block& b : blocks_) {
     ++spreads_[b.model].sources;
     ++pooled_.sources;
-    if (!(b.degrees > 0)) continue;
-    found[b.model].push_back(b.squares / b.degrees);
-    all.push_back(b.squares / b.degrees);
   }
-  pooled_.within = all.empty() ? 0 : mean_of(all);
-  const double own = static_cast<double>(all.size());
-  if (options_.towards != nullptr)
-    pooled_.within = shrunk(own * pooled_.within, own, options_.towards->spread("").within, options_.shrinkage);
-  for (auto& [model, spread] : spreads_) {
-    const std::vector<double>& of = found[model];
-    const double centre = options_.towards != nullptr ? options_.towards->spread(model).within : pooled_.within;
-    spread.within =
-        shrunk(std::accumulate(of.begin(), of.end(), 0.0), static_cast<double>(of.size()), centre, options_.shrinkage);
-  }
-  spread_unevenness();
+  pooled_.rest = rest_of(nullptr, options_.towards != nullptr ? &options_.towards->spread("").rest : nullptr);
   pooled_.degrees = pooled_.sources;
-  for (auto& [model, spread] : spreads_) spread.degrees = spread.sources - 1 + options_.shrinkage;
-}
-
-void SourceEffects::spread_unevenness() {
-  // A variance of few rows is drawn towards its kind's, as one row more would: its own noise is not unevenness.
-  std::map<std::string, std::vector<double>> steadied;
-  std::vector<double> all_steadied;
-  for (const Block& b : blocks_) {
-    if (!(b.degrees > 0)) continue;
-    steadied[b.model].push_back(shrunk(b.squares, b.degrees, spreads_[b.model].within, 1));
-    all_steadied.push_back(steadied[b.model].back());
+  for (auto& [model, spread] : spreads_) {
+    spread.rest = rest_of(&model, &pooled_.rest);
+    spread.degrees = spread.sources - 1 + options_.shrinkage;
   }
-  if (!all_steadied.empty())
-    pooled_.uneven = squared_sum(all_steadied, pooled_.within) / static_cast<double>(all_steadied.size());
-  for (auto& [model, spread] : spreads_)
-    spread.uneven = shrunk(squared_sum(steadied[model], spread.within), static_cast<double>(steadied[model].size()),
-                           pooled_.uneven, options_.shrinkage);
+  for (Block& b : blocks_) b.rest = spreads_.at(b.model).rest.of_source(b.squares, b.degrees).variance;
 }
 
 SymmetricMatrix SourceEffects::precision_of(const Block& block) const {
@@ -148,7 +178,7 @@ SymmetricMatrix SourceEffects::precision_of(const Block& block) const {
   SymmetricMatrix covariance(block.means.size());
   for (std::size_t i = 0; i < block.means.size(); ++i) {
     for (std::size_t j = 0; j <= i; ++j) covariance.add(i, j, spread.between);
-    covariance.add(i, i, machine_ + spread.within / block.rows[i]);
+    covariance.add(i, i, machine_ + block.rest / block.rows[i]);
   }
   return covariance.inverse();
 }
@@ -219,8 +249,7 @@ double SourceEffects::improve(const Moments& found) {
                         ? mean_of(all)
                         : shrunk(sum(all), count(all), options_.towards->spread("").between, options_.shrinkage);
   for (const auto& [model, squares] : found.sources) {
-    const double centre = options_.towards != nullptr ? options_.towards->spread(model).between : pooled_.between;
-    set(spreads_.at(model).between, shrunk(sum(squares), count(squares), centre, options_.shrinkage));
+    set(spreads_.at(model).between, shrunk(sum(squares), count(squares), pooled_.between, options_.shrinkage));
   }
   const double machine = options_.towards != nullptr ? options_.towards->machine_variance() : kLevelVariance;
   set(machine_, shrunk(sum(found.machines), count(found.machines), machine, kLevelWorth));
@@ -242,8 +271,8 @@ ErrorOutlook SourceEffects::outlook(const PredictionKind& kind) const {
   const ErrorSpread& of = spread(kind.model);
   out.source_variance = of.between;
   out.machine_variance = machine_;
-  out.rest_variance = of.within;
-  out.rest_uneven = of.uneven;
+  out.rest_variance = of.rest.variance;
+  out.rest_uneven = of.rest.uneven;
   out.degrees = of.degrees;
   return out;
 }

@@ -23,12 +23,23 @@ namespace rehearse {
 /// What a part of the bias belongs to.
 enum class BiasLevel { all, model, generation, model_on_generation, framework, model_in_framework };
 
+/// The rest's variance inside a source. Some sources are noisy and most are not: the logarithm of the variance is
+/// normal from source to source, after Smyth (2004), who has it scaled inverse chi-squared.
+struct RestSpread {
+  double variance = 0;  ///< The median over sources.
+  double uneven = 0;    ///< Variance, from source to source, of the variance's logarithm.
+
+  /// What is known of one source's rest after `squares`, the sum of squared deviations from its means, with so many
+  /// degrees of freedom: the log of such a variance is off by psi(degrees / 2) - log(degrees / 2) on average, with
+  /// the variance psi'(degrees / 2). Its own where there are many, what other sources have where there are few.
+  [[nodiscard]] RestSpread of_source(double squares, double degrees) const;
+};
+
 /// Variances of one kind of model.
 struct ErrorSpread {
   int sources = 0;
   double between = 0;  ///< Of the sources' effects.
-  double within = 0;   ///< Of the rest: the mean of what is found inside each source, each weighing the same.
-  double uneven = 0;   ///< Variance of `within` from source to source: some are noisy, which gives ranges long tails.
+  RestSpread rest;
   double degrees = 0;  ///< Sources' worth of knowledge that the variances rest on.
 };
 
@@ -38,17 +49,15 @@ struct ErrorOutlook {
   double bias_variance = 0;     ///< Of the bias: sources are few.
   double source_variance = 0;   ///< Of a source's effect, the same on all generations.
   double machine_variance = 0;  ///< Of what a source's effect on one generation adds.
-  double rest_variance = 0;     ///< Of the rest.
-  double rest_uneven = 0;       ///< ErrorSpread::uneven.
+  double rest_variance = 0;     ///< RestSpread::variance.
+  double rest_uneven = 0;       ///< RestSpread::uneven.
   double degrees = 0;           ///< ErrorSpread::degrees.
 
-  [[nodiscard]] double variance() const { return bias_variance + source_variance + machine_variance + rest_variance; }
-  /// Half of the range that holds kLikelyShare: a quantile of Student's t, times the root of variance().
-  ///
-  /// Rests whose variance differs from source to source are a mixture of normal ones, with an excess kurtosis of
-  /// 3 rest_uneven / variance^2; t with 4 + 6 / kurtosis degrees has the same, scaled to the same variance. That the
-  /// variances are themselves estimated widens the range by t of as many degrees as Satterthwaite's (1946) formula
-  /// gives.
+  [[nodiscard]] RestSpread rest() const { return {rest_variance, rest_uneven}; }
+  /// Half of the range that holds kLikelyShare of rows whose rest is normal with the variance of a source drawn at
+  /// random: most sources are quiet, so that this is less than a normal distribution of the mean variance has. That
+  /// the variances are themselves estimated widens the range by Student's t of as many degrees as Satterthwaite's
+  /// (1946) formula gives.
   [[nodiscard]] double half_width() const;
 };
 
@@ -83,11 +92,13 @@ class SourceEffects {
     std::vector<double> means, rows;
     std::vector<std::vector<std::size_t>> effects{};  ///< Of the bias, for each group.
     double squares = 0, degrees = 0;                  ///< Inside the groups.
+    double rest = 0;                                  ///< Variance that follows: RestSpread::of_source().
   };
   struct Moments;  // Squares that effects are expected to have, for the next variances.
   void place(const std::vector<ErrorGroup>& groups);
-  void spread_within();
-  void spread_unevenness();
+  void spread_rest();
+  /// Of the blocks of one kind of model, or of all where `model` is null; drawn towards `centre` where it isn't null.
+  [[nodiscard]] RestSpread rest_of(const std::string* model, const RestSpread* centre) const;
   void solve();
   [[nodiscard]] Moments moments() const;
   /// Largest change of any variance, relative to it.

@@ -171,8 +171,10 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   }
   if (!gpus || *gpus > kMostGpus) throw RowSkipped(gpus ? "malformed row" : "field missing: gpus");
   job.gpus = static_cast<int>(*gpus);
-  // A rack of 72 runs jobs of 64: parallel degrees are powers of two, and trays are kept back as spares.
-  job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;
+  // A rack of 72 runs jobs of 64, as parallel degrees are powers of two and trays are kept back as spares, unless the
+  // job fills whole racks.
+  constexpr int kRack = 72, kUsed = 64;
+  job.gpus_per_domain = machine->gpus == kRack && job.gpus % kRack != 0 && job.gpus > kRack ? kUsed : machine->gpus;
   // Of a machine with a switch for many, rows say how many stand on a tray.
   constexpr int kMostInBox = 16;
   if (const auto used = f.whole("gpus_per_node", kMostGpus);

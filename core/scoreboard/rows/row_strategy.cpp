@@ -399,10 +399,26 @@ bool measured_on(const std::string& generation, const std::string& attention) {
   constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}},
                                                {"hopper", {"flash1", "flash2", "flash3", "cudnn"}},
                                                {"blackwell", {"cudnn", "cudnn_9.13"}}}};
+  const std::string library = attention.substr(0, attention.find("_9."));  // Of versions not measured apart.
   for (const Measured& m : kMeasured)
     if (generation == m.generation)
-      return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
+      return std::any_of(m.names.begin(), m.names.end(),
+                         [&](const char* n) { return n != nullptr && (attention == n || library == n); });
   return false;
+}
+
+/// Attention that nobody measured on these GPUs is not stated: a scenario that names it is refused.
+void drop_unmeasured_attention(RowFields& f, RowJob& job) {
+  Scenario& s = job.scenario;
+  const std::string flash(name_of(s.kernels.flash));
+  if (s.kernels.attention != AttentionKernel::flash || !s.stated.contains("kernels.flash") ||
+      measured_on(job.generation, flash))
+    return;
+  s.stated.erase("kernels.flash");
+  s.kernels.flash = FlashKernel::automatic;
+  f.note("attention_kernel", "the usual one",
+         flash + " was not measured on " + job.generation + ": the kernel that frameworks prefer there",
+         Evidence::estimate);
 }
 
 /// How the work was split is the row's own.
@@ -440,6 +456,7 @@ void map_framework(RowFields& f, const Frameworks& frameworks, RowJob& job) {
   Scenario& s = job.scenario;
   for (const std::string& key : f.keys())
     if (!s.stated.contains(key)) StatedKeys(f, s).own(key);
+  drop_unmeasured_attention(f, job);
   if (const std::string profile = f.text("profile"); !profile.empty()) {
     s.framework.name = frameworks.find(profile).id();
     for (const TakenFact& t : take(frameworks.find(profile), s, {job.generation}))
@@ -451,12 +468,6 @@ void map_framework(RowFields& f, const Frameworks& frameworks, RowJob& job) {
   without_effect(job);
   apply_checkpoints(s);
   if (s.strategy.recompute == Recompute::selective) StatedKeys(f, s).keep("strategy.recompute_modules");
-  const std::string flash(name_of(s.kernels.flash));
-  if (s.kernels.attention == AttentionKernel::flash && s.stated.contains("kernels.flash") &&
-      !measured_on(job.generation, flash))
-    f.note("attention_kernel", "the usual one",
-           flash + " was not measured on " + job.generation + ": the kernel that frameworks prefer there",
-           Evidence::estimate);
   job.strategy = strategy_family(s.strategy);
 }
 

@@ -14,7 +14,7 @@ namespace rehearse {
 namespace {
 
 const SettingKey<std::string> kStates = declare_key(
-    "training.optimizer_states", std::string("auto"), "Type in which Adam and SGD keep their moments.",
+    "training.optimizer_states", std::string("auto"), "Type of Adam's and SGD's moments.",
     {.choices = {"auto", "fp32", "bf16", "fp16", "fp8", "int8"},
      .detail = "auto: fp32, but bf16 where training.precision is bf16. int8: 8-bit optimizers, as bitsandbytes' and "
                "torchao's, with a scale for every framework.state_block elements; tensors of fewer than 4,096 elements "
@@ -24,7 +24,7 @@ const SettingKey<std::string> kStates = declare_key(
      .flags = {}});
 
 const SettingKey<std::string> kMaster = declare_key(
-    "training.master_weights", std::string("fp32"), "How mixed precision keeps its master weights.",
+    "training.master_weights", std::string("fp32"), "How mixed precision keeps master weights.",
     {.choices = {"fp32", "fp16", "remainder"},
      .detail = "remainder: the low 16 bits of fp32 beside bf16 weights, which are the high ones (Megatron Core's "
                "store_param_remainders, on with its precision-aware optimizer). fp16: as --main-params-dtype fp16.",

@@ -11,8 +11,9 @@ namespace rehearse {
 namespace {
 
 const SettingKey<double> kMaxLive =
-    declare_key("strategy.zero3.max_live_parameters", 1e9, "Whole parameters up to which more are gathered ahead.",
-                {.detail = "Elements; what the block at work needs is gathered in any case. DeepSpeed's "
+    declare_key("strategy.zero3.max_live_parameters", 1e9, "Whole parameters that live at a time.",
+                {.detail = "Elements up to which more are gathered ahead; what the block at work needs is gathered in "
+                           "any case. DeepSpeed's "
                            "stage3_max_live_parameters.",
                  .example = "1e9"});
 

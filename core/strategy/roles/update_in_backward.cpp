@@ -11,11 +11,12 @@ namespace rehearse {
 
 namespace {
 
-const SettingKey<bool> kInBackward = declare_key(
-    "strategy.optimizer_in_backward", false, "Each parameter is updated, and its gradient freed, during backward.",
-    {.detail = "For one microbatch a step and without clipping, which needs all gradients. Without data parallelism, "
-               "or with fsdp. torchtune's optimizer_in_bwd, PyTorch's apply_optimizer_in_backward.",
-     .example = "true"});
+const SettingKey<bool> kInBackward =
+    declare_key("strategy.optimizer_in_backward", false, "Parameters are updated during backward.",
+                {.detail = "Each gradient is freed at once. For one microbatch a step and without clipping, which "
+                           "needs all gradients. Without data parallelism, "
+                           "or with fsdp. torchtune's optimizer_in_bwd, PyTorch's apply_optimizer_in_backward.",
+                 .example = "true"});
 
 [[noreturn]] void refuse_early(const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::usage, what, kInBackward.name(), fmt::format("{}, or {} to false", hint, kInBackward.name()));

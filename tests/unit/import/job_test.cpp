@@ -148,6 +148,19 @@ TEST_CASE("Degrees that the GPUs do not hold are refused with the equation") {
   }
 }
 
+TEST_CASE("Experts that the ranks of a stage do not hold are refused with how many GPUs would") {
+  Folder folder;
+  std::string script = kMegatron;
+  script.insert(script.size() - 1, " --num-experts 16 --moe-router-topk 2 --expert-model-parallel-size 16");
+  try {
+    (void)imported({.files = {folder.add("train.sh", script)}, .cluster = "dgx_h100"});
+    FAIL("32 GPUs held ep 16 and etp 4 on each of two stages");
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()).find("32 GPUs do not hold experts over ep(16) * etp(4) = 64 ranks") == 0);
+    CHECK(e.hint.find("a multiple of 128") != std::string::npos);
+  }
+}
+
 TEST_CASE("A train.toml of torchtitan says its shards and batches") {
   Folder folder;
   const std::string file = folder.add("train.toml", R"([model]

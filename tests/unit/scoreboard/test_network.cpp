@@ -122,6 +122,27 @@ TEST_CASE(
         "gb200_nvl72, nvl72_row");
 }
 
+TEST_CASE("a job that fills racks of 72 uses each whole, and another 64 of each") {
+  for (const auto& [gpus, used] : {std::pair{144, 72}, std::pair{128, 64}}) {
+    nlohmann::json row = row_json();
+    row["config"].update({{"gpu_type", "GB200"}, {"gpus", gpus}, {"dp", gpus / 2}, {"global_batch", gpus}});
+    const MappedRow found = mapped(row);
+    REQUIRE(found.job);
+    CHECK(found.job->gpus_per_domain == used);
+    CHECK(scenario_text(found).has_value());
+  }
+}
+
+TEST_CASE("attention that nobody measured on a row's GPUs is not stated, as a scenario with it would be refused") {
+  for (const auto& [gpu, stated] : {std::pair{"A100-SXM4-80GB", true}, std::pair{"L40S", false}}) {
+    nlohmann::json row = row_json();
+    row["config"].update({{"gpu_type", gpu}, {"attention", "FlashAttention-2"}});
+    const MappedRow found = mapped(row);
+    REQUIRE(found.job);
+    CHECK(found.job->scenario.stated.contains("kernels.flash") == stated);
+  }
+}
+
 TEST_CASE("a row whose network nobody can place is listed and doesn't count") {
   CHECK(site(kH100, "3 x 40 Gb/s") == "dgx_h100, ib_ndr?");
   CHECK(site(kH100, "100GbE") == "dgx_h100, ib_ndr?");

@@ -108,11 +108,11 @@ TEST_CASE("ranges survive being written and read") {
 
 TEST_CASE("a file of ranges without the widest kind, or with a figure missing, is refused") {
   const auto kinds = [](const std::string& list) {
-    return R"({"schema": "rehearse/prediction_errors/v2", "kinds": )" + list + "}";
+    return R"({"schema": "rehearse/prediction_errors/v3", "kinds": )" + list + "}";
   };
   const auto load = [](const std::string& file) { return PredictionRanges::load(file); };
   const std::string figures = R"("sources": 1, "rows": 9, "bias": 0, "bias_sd": 0, "source_sd": 0.1, "machine_sd": 0, )"
-                              R"("rest_uneven_sd": 0, "degrees": 3)";
+                              R"("rest_log_sd": 0, "degrees": 3)";
   const std::string dense = R"({"model": "dense", "generation": "", "framework": "", )" + figures;
   CHECK(refused(kinds("[" + dense + R"(, "rest_sd": 0.1}])"), load).ends_with("/kinds"));
   CHECK(refused(kinds("[" + dense + "}]"), load).ends_with("/kinds/0/rest_sd"));

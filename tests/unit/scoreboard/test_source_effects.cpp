@@ -1,6 +1,7 @@
 // The statistics behind likely ranges.
 
 #include <cmath>
+#include <random>
 
 #include "core/base/normal.hpp"
 #include "core/scoreboard/ranges/own_source.hpp"
@@ -85,11 +86,62 @@ TEST_CASE("a kind of few sources is drawn towards the others, and less sure") {
 
 TEST_CASE("uneven noise makes tails longer, and few degrees of freedom the range wider") {
   ErrorOutlook even = usual(), uneven = usual(), few = usual();
-  uneven.rest_uneven = 0.01;
+  uneven.rest_uneven = 1.5;
+  CHECK(even.half_width() == Approx(normal_quantile(0.9) * std::sqrt(0.08)).epsilon(1e-3));
+  CHECK(uneven.half_width() > even.half_width());
+  uneven.rest_variance *= std::exp(-uneven.rest_uneven / 2);  // Now the mean over sources is that of `even`.
+  CHECK(uneven.half_width() < even.half_width());             // Of the same variance, more lies far out, and near by.
   few.degrees = 5;
-  CHECK(even.half_width() == Approx(normal_quantile(0.9) * std::sqrt(0.08)));
-  CHECK(uneven.half_width() < even.half_width());  // Of the same variance, more lies far out, and less near by.
   CHECK(few.half_width() > even.half_width());
+}
+
+TEST_CASE("the spread of variances that sources were drawn with is found again") {
+  std::mt19937 random(9);
+  std::normal_distribution<double> normal;
+  std::vector<ErrorGroup> groups;
+  for (int i = 0; i < 300; ++i) {
+    const double deviation = 0.05 * std::exp(0.5 * normal(random));  // Its variance's logarithm has the variance 1.
+    std::vector<double> errors;
+    for (int row = 0; row < 9; ++row) errors.push_back(deviation * normal(random));
+    groups.push_back(group_of(std::to_string(i), kDense, std::move(errors)));
+  }
+  const ErrorSpread& found = SourceEffects(groups, kOneLevel).spread("dense");
+  CHECK(std::sqrt(found.rest.variance) == Approx(0.05).epsilon(0.08));
+  CHECK(found.rest.uneven == Approx(1).epsilon(0.25));
+}
+
+TEST_CASE("a source's own noise is what its rows show, as far as they are many") {
+  const RestSpread usual_rest{0.04, 1};
+  const RestSpread few = usual_rest.of_source(0.0001, 1), many = usual_rest.of_source(0.01, 100);
+  CHECK(usual_rest.of_source(0, 0).variance == 0.04);
+  CHECK(few.variance > 0.01);
+  CHECK(many.variance == Approx(0.0001).epsilon(0.15));
+  CHECK(many.uneven < few.uneven);
+}
+
+TEST_CASE("a few noisy sources don't make the range of all too wide") {
+  std::vector<ErrorGroup> groups = drawn_sources(32, 0.01, 0.02, 11);
+  for (ErrorGroup& g : drawn_sources(8, 0.01, 0.4, 12)) {
+    g.source += ", noisy";
+    groups.push_back(std::move(g));
+  }
+  const JudgedRanges judged = judge_ranges(groups).groups.at("all");
+  CHECK(judged.inside > 0.7);
+  CHECK(judged.inside < 0.9);
+}
+
+TEST_CASE("variances of a kind in measured frameworks are drawn towards those of all kinds there") {
+  std::vector<ErrorGroup> groups = drawn_sources(20, 0.3, 0.2, 3);
+  for (const ErrorGroup& g : drawn_sources(30, 0.03, 0.05, 4, {"dense", "hopper", "megatron-core"}, false))
+    groups.push_back(g);
+  for (ErrorGroup& g : drawn_sources(2, 0.03, 0.05, 5, {"experts", "hopper", "megatron-core"}, false)) {
+    g.source += ", experts";
+    groups.push_back(std::move(g));
+  }
+  const RangeFit fit(groups);
+  const ErrorOutlook dense = fit.outlook({"dense", "hopper", "megatron-core"});
+  const ErrorOutlook experts = fit.outlook({"experts", "hopper", "megatron-core"});
+  CHECK(std::sqrt(experts.source_variance) < 2 * std::sqrt(dense.source_variance));
 }
 
 TEST_CASE("a framework that was measured narrows; another is as good as none") {
@@ -165,9 +217,11 @@ TEST_CASE("own steps of one kind are weighed with what was known by their precis
 }
 
 TEST_CASE("one step shifts and narrows, many that agree narrow more") {
-  const double before = usual().half_width();
-  const ErrorOutlook one = outlook_with_own(usual(), kDense, {own(0.4, 0, 1)});
-  const ErrorOutlook many = outlook_with_own(usual(), kDense, {own(0.4, 0.02, 20)});
+  ErrorOutlook known = usual();
+  known.rest_uneven = 1;
+  const double before = known.half_width();
+  const ErrorOutlook one = outlook_with_own(known, kDense, {{{"own", kDense, 1, 0.4, 0}, known}});
+  const ErrorOutlook many = outlook_with_own(known, kDense, {{{"own", kDense, 20, 0.4, 0.02}, known}});
   CHECK(one.bias > 0.1);
   CHECK(one.half_width() < before);
   CHECK(many.bias == Approx(0.4).margin(0.02));
