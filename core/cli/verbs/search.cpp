@@ -142,7 +142,8 @@ Verb search_verb() {
       "out because its bounds on time and memory say that it is not among the best; in a larger one the guided search "
       "goes on. The best few are played. The report says how many plans are excluded by proof (their kernels alone "
       "take longer) and how many by bounds with chosen margins, how much of the space was not come to, and what the "
-      "plans there take at least. The answer is the same for any number of threads where no plan was left for want of time. "
+      "plans there take at least. The answer is the same for any number of threads where no plan was left for want of "
+      "time. "
       "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits, 1 where "
       "nothing was found in time.",
       search_plans};

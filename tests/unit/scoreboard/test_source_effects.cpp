@@ -99,7 +99,7 @@ TEST_CASE("the spread of variances that sources were drawn with is found again")
   std::mt19937 random(9);
   std::normal_distribution<double> normal;
   std::vector<ErrorGroup> groups;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     const double deviation = 0.05 * std::exp(0.5 * normal(random));  // Its variance's logarithm has the variance 1.
     std::vector<double> errors;
     for (int row = 0; row < 9; ++row) errors.push_back(deviation * normal(random));
@@ -107,7 +107,7 @@ TEST_CASE("the spread of variances that sources were drawn with is found again")
   }
   const ErrorSpread& found = SourceEffects(groups, kOneLevel).spread("dense");
   CHECK(std::sqrt(found.rest.variance) == Approx(0.05).epsilon(0.08));
-  CHECK(found.rest.uneven == Approx(1).epsilon(0.25));
+  CHECK(found.rest.uneven == Approx(1).epsilon(0.12));
 }
 
 TEST_CASE("a source's own noise is what its rows show, as far as they are many") {
@@ -141,7 +141,8 @@ TEST_CASE("variances of a kind in measured frameworks are drawn towards those of
   const RangeFit fit(groups);
   const ErrorOutlook dense = fit.outlook({"dense", "hopper", "megatron-core"});
   const ErrorOutlook experts = fit.outlook({"experts", "hopper", "megatron-core"});
-  CHECK(std::sqrt(experts.source_variance) < 2 * std::sqrt(dense.source_variance));
+  CHECK(std::sqrt(experts.source_variance) < 0.1);  // Drawn towards first errors, whose 0.3 says little of it: 0.18.
+  CHECK(experts.source_variance > dense.source_variance);
 }
 
 TEST_CASE("a framework that was measured narrows; another is as good as none") {
