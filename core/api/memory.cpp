@@ -1,6 +1,7 @@
 #include "core/api/memory.hpp"
 
 #include "core/api/session/make_it_fit.hpp"
+#include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 
 namespace rehearse {
@@ -9,6 +10,8 @@ MemoryAnswer memory(const Session& session, const Program& program, bool suggest
   const MemoryRule rule(session.cluster);
   MemoryAnswer answer{session.head(program), memory_report(program, session.cluster, rule)};
   if (suggest && !answer.fits()) answer.memory.suggestion = cheapest_change(session, rule);
+  if (answer.memory.suggestion)  // As the step is predicted elsewhere: with the known bias applied.
+    answer.memory.suggestion->step_time *= range_of(session).middle;
   return answer;
 }
 

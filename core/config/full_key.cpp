@@ -36,8 +36,11 @@ void refuse_group(const std::string& key) {
     std::vector<std::string> members;
     for (const schema::Field& f : schema::fields())
       if (f.group() == g.key) members.push_back(f.key);
+    const std::string on = g.key + ".enabled";
+    const bool switched = std::find(members.begin(), members.end(), on) != members.end();
     throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), {},
-                fmt::format("its keys: {}", fmt::join(members, ", ")));
+                (switched ? fmt::format("did you mean {}? ", on) : std::string()) +
+                    fmt::format("its keys: {}", fmt::join(members, ", ")));
   }
 }
 

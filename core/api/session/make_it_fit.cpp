@@ -112,6 +112,7 @@ class Trial {
   /// Keeps the fastest that fits. What the fullest stage then lacks, at most 0 where it fits; nothing where the change
   /// is refused.
   std::optional<Bytes> lacking(const StrategySettings& settings) {
+    if (session_.framework && !rehearse::lacking(*session_.framework, settings).empty()) return std::nullopt;
     try {
       const Program program = session_.lowered(settings);
       const MemoryReport report = memory_report(program, session_.cluster, rule_);

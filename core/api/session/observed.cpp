@@ -100,4 +100,9 @@ PredictionRanges ranges_for(const Session& session) {
   return session.own.empty() ? out : out.with_own(session.own);
 }
 
+PredictionRange range_of(const Session& session) {
+  return ranges_for(session).range(
+      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
+}
+
 }  // namespace rehearse

@@ -25,5 +25,7 @@ void observe(Session& session, const std::vector<std::string>& files);
 
 /// The shipped ranges, with the session's own steps where it has some. Throws as PredictionRanges::load() does.
 [[nodiscard]] PredictionRanges ranges_for(const Session& session);
+/// That of the session's own kind of job.
+[[nodiscard]] PredictionRange range_of(const Session& session);
 
 }  // namespace rehearse

@@ -103,8 +103,7 @@ SearchReport search_report_of(const Session& session, const std::string& file) {
   out.scenario = std::filesystem::path(file).stem().string();
   out.scenario_json = resolved_json(session.scenario);
   out.figures = figures_of(session);
-  out.range = ranges_for(session).range(
-      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
+  out.range = range_of(session);
   const Network& network = session.workload.network;
   const TrainingSettings& t = session.scenario.training;
   out.subject =

@@ -102,6 +102,14 @@ std::shared_ptr<const DeviceProfile> profile_of(const Scenario& scenario) {
   return nullptr;
 }
 
+/// Whole layers are what PyTorch's users call full, though its checkpoints keep the last value that backward reads.
+std::string recompute_text(const StrategySettings& s) {
+  if (s.recompute != Recompute::selective) return name_of(s.recompute);
+  if (s.recompute_modules == std::vector<std::string>{"layer"}) return "full (PyTorch's checkpoints)";
+  if (s.recompute_modules == StrategySettings{}.recompute_modules) return "selective";
+  return fmt::format("selective ({})", fmt::join(s.recompute_modules, ", "));
+}
+
 std::string strategy_text(const StrategySettings& s) {
   std::string out = fmt::format("dp {}", s.dp);
   const auto axis = [&out](const char* name, int size) {
@@ -128,7 +136,7 @@ std::string strategy_text(const StrategySettings& s) {
     out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
   if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);
   if (s.offload != Offload::none) out += fmt::format(", {} offloaded", name_of(s.offload));
-  return out + fmt::format(", recompute {}", name_of(s.recompute));
+  return out + ", recompute " + recompute_text(s);
 }
 
 }  // namespace

@@ -40,8 +40,7 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   StepReport out;
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
-  out.range = ranges_for(session).range(
-      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
+  out.range = range_of(session);
   out.memory = std::move(memory);
   out.begin = run.begin;
   out.breakdown = without_rounding(slowest.breakdown, run.step_time);

@@ -39,15 +39,16 @@ int memory(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb memory_verb() {
-  Verb verb{"memory",
-            "Peak memory per stage and category, against what the GPUs have; no simulation.",
-            {"rehearse memory scenarios/llama3_70b_h100_64.json",
-             "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
-             "rehearse memory scenarios/llama3_70b_h100_64.json --over-time"},
-            {scenario_positional()},
-            result_options(),
-            "Exit code 3 where it does not fit; the answer then names the smallest change that makes it fit.",
-            memory};
+  Verb verb{
+      "memory",
+      "Peak memory per stage and category, against what the GPUs have; no simulation.",
+      {"rehearse memory scenarios/llama3_70b_h100_64.json",
+       "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
+       "rehearse memory scenarios/llama3_70b_h100_64.json --over-time"},
+      {scenario_positional()},
+      result_options(),
+      "Exit code 3 where it does not fit; the answer then names the change that makes it fit with the shortest step.",
+      memory};
   verb.options.push_back(html_option());
   verb.options.push_back({"--over-time", "", "the curve over a step, for each kind of rank"});
   verb.options.push_back(dry_run_option());

@@ -137,6 +137,23 @@ std::string reasons(const Breakdown& d) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+double samples_per_step(const ComparedStep& s) { return s.metrics.samples_per_s * s.metrics.step_time.value(); }
+
+/// Whether both are plans of one job on as many GPUs, which predictions do not tell apart (PredictionRange::apart).
+bool tied(const ComparedStep& a, const ComparedStep& b) {
+  if (a.plan.model.empty() || a.plan.model != b.plan.model || a.plan.gpus != b.plan.gpus) return false;
+  if (a.range.rows == 0 || b.range.rows == 0) return false;
+  const double faster = b.metrics.samples_per_s / a.metrics.samples_per_s;
+  return std::max(faster, 1 / faster) < std::max(a.range.apart, b.range.apart);
+}
+
+std::string tie_text(const ComparedStep& a, const ComparedStep& b) {
+  if (!tied(a, b)) return {};
+  return fmt::format(
+      " They are tied: predictions tell two plans of one job apart where they differ by more than {:.2g} %.",
+      100 * (std::max(a.range.apart, b.range.apart) - 1));
+}
+
 /// "B takes 1.32 times as long as A: +12.3 ms, of which +10.1 ms bubble, +2.2 ms all else."
 std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   const ComparedStep &a = steps[base], &b = steps[i];
@@ -145,12 +162,11 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   if (std::abs(ratio - 1) < 5e-4) return fmt::format("{} takes as long as {}.", letter(i), letter(base));
   std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter(i), ratio,
                                  letter(base), signed_time(d.total()), reasons(d));
-  const double work =
-      b.metrics.samples_per_s * b.metrics.step_time.value() / (a.metrics.samples_per_s * a.metrics.step_time.value());
+  const double work = samples_per_step(b) / samples_per_step(a);
   if (std::abs(work - 1) > 1e-6)
     text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work,
                         ratio / work);
-  return text;
+  return text + tie_text(a, b);
 }
 
 ordered_json step_json(const ComparedStep& s) {
@@ -179,6 +195,7 @@ std::string json_text(const Steps& steps) {
     out["differences"].push_back({{"name", s.name},
                                   {"against", base->name},
                                   {"ratio", s.metrics.step_time / base->metrics.step_time},
+                                  {"tied", tied(*base, s)},
                                   {"step_time_s", d.total().value()},
                                   {"breakdown", breakdown_json(d)}});
   }

@@ -87,7 +87,11 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   for (const Found* f : plans) texts.push_back(setting_texts(f->settings));
   const Differences different = differences(texts);
   const StepFigures& figures = report.figures;
+  const auto played = [](const Found* plan) { return plan->evaluation.played.has_value(); };
+  const bool mixed =
+      numbered && std::any_of(plans.begin(), plans.end(), played) && !std::all_of(plans.begin(), plans.end(), played);
   Table table{title, {{numbered ? "#" : "", true}, {"step", true}}, {}};
+  if (mixed) table.columns.push_back({"timed by"});
   const bool tokens = figures.tokens_per_step > 0;
   if (tokens) table.columns.push_back({"tok/s/GPU", true});
   if (!tokens && figures.samples_per_step > 0) table.columns.push_back({figures.samples + "/s", true});
@@ -100,6 +104,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Evaluation& e = plans[i]->evaluation;
     std::vector<std::string> row{numbered ? std::to_string(i + 1) : "", to_string(e.time())};
+    if (mixed) row.emplace_back(played(plans[i]) ? "play" : "closed form");
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
     if (!tokens && figures.samples_per_step > 0)
       row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));

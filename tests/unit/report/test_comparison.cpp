@@ -54,6 +54,20 @@ TEST_CASE("steps of unlike work are also compared per sample") {
   CHECK(text.find("Its step is 4 times the work; per sample it takes 0.5 times as long.") != std::string::npos);
 }
 
+TEST_CASE("plans of one job that predictions do not tell apart are tied, per sample") {
+  const auto with_range = [](ComparedStep s, double apart, const char* model = "tiny") {
+    s.range.rows = 40, s.range.apart = apart, s.plan.model = model;
+    return s;
+  };
+  const ComparedStep a = with_range(step("a", 1.0, 0.0), 1.2), b = with_range(step("b", 2.2, 0.0, 16), 1.2);
+  CHECK(sentences({a, b}).find("They are tied: predictions tell two plans of one job apart where they differ by more "
+                               "than 20 %.") != std::string::npos);
+  CHECK(nlohmann::json::parse(comparison_document({a, b}).json)["differences"][0]["tied"] == true);
+  CHECK(sentences({with_range(a, 1.05), with_range(b, 1.05)}).find("tied") == std::string::npos);
+  CHECK(sentences({a, with_range(b, 1.2, "other")}).find("tied") == std::string::npos);
+  CHECK(sentences({a, step("b", 2.2, 0.0, 16)}).find("tied") == std::string::npos);
+}
+
 TEST_CASE("equal plans are said to be equal") {
   CHECK(sentences({step("a", 1.0, 0.5), step("b", 1.0, 0.5)}).find("B takes as long as A.") != std::string::npos);
 }
