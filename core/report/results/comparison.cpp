@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/index.hpp"
+#include "core/base/normal.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/play/words.hpp"
@@ -139,19 +142,22 @@ std::string reasons(const Breakdown& d) {
 
 double samples_per_step(const ComparedStep& s) { return s.metrics.samples_per_s * s.metrics.step_time.value(); }
 
-/// Whether both are plans of one job on as many GPUs, which predictions do not tell apart (PredictionRange::apart).
-bool tied(const ComparedStep& a, const ComparedStep& b) {
-  if (a.plan.model.empty() || a.plan.model != b.plan.model || a.plan.gpus != b.plan.gpus) return false;
-  if (a.range.rows == 0 || b.range.rows == 0) return false;
-  const double faster = b.metrics.samples_per_s / a.metrics.samples_per_s;
-  return std::max(faster, 1 / faster) < std::max(a.range.apart, b.range.apart);
+/// Between plans of one job on as many GPUs: how likely it is that the one predicted to be slower, per sample, is
+/// (PredictionRange::apart); nothing where ranges are not known, or of other jobs.
+std::optional<double> odds_of_order(const ComparedStep& a, const ComparedStep& b) {
+  if (a.plan.model.empty() || a.plan.model != b.plan.model || a.plan.gpus != b.plan.gpus) return {};
+  const double apart = std::max(a.range.apart, b.range.apart);
+  if (a.range.rows == 0 || b.range.rows == 0 || apart <= 1) return {};
+  const double difference = std::abs(std::log(b.metrics.samples_per_s / a.metrics.samples_per_s));
+  return 0.5 * std::erfc(-difference * normal_quantile(0.9) / std::log(apart) / std::numbers::sqrt2);
 }
 
-std::string tie_text(const ComparedStep& a, const ComparedStep& b) {
-  if (!tied(a, b)) return {};
-  return fmt::format(
-      " They are tied: predictions tell two plans of one job apart where they differ by more than {:.2g} %.",
-      100 * (std::max(a.range.apart, b.range.apart) - 1));
+std::string odds_text(const ComparedStep& a, const ComparedStep& b, const std::string& name) {
+  const std::optional<double> odds = odds_of_order(a, b);
+  if (!odds) return {};
+  const bool slower = b.metrics.samples_per_s < a.metrics.samples_per_s;
+  return fmt::format(" Predictions err: of 100 pairs predicted so, {} is measured {} in {:.0f}.", name,
+                     slower ? "slower" : "faster", 100 * *odds);
 }
 
 /// "B takes 1.32 times as long as A: +12.3 ms, of which +10.1 ms bubble, +2.2 ms all else."
@@ -166,7 +172,7 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   if (std::abs(work - 1) > 1e-6)
     text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work,
                         ratio / work);
-  return text + tie_text(a, b);
+  return text + odds_text(a, b, letter(i));
 }
 
 ordered_json step_json(const ComparedStep& s) {
@@ -195,9 +201,9 @@ std::string json_text(const Steps& steps) {
     out["differences"].push_back({{"name", s.name},
                                   {"against", base->name},
                                   {"ratio", s.metrics.step_time / base->metrics.step_time},
-                                  {"tied", tied(*base, s)},
                                   {"step_time_s", d.total().value()},
                                   {"breakdown", breakdown_json(d)}});
+    if (const std::optional<double> odds = odds_of_order(*base, s)) out["differences"].back()["odds"] = *odds;
   }
   return out.dump(2) + "\n";
 }

@@ -54,18 +54,22 @@ TEST_CASE("steps of unlike work are also compared per sample") {
   CHECK(text.find("Its step is 4 times the work; per sample it takes 0.5 times as long.") != std::string::npos);
 }
 
-TEST_CASE("plans of one job that predictions do not tell apart are tied, per sample") {
+TEST_CASE("of plans of one job it is said how likely their order is, per sample") {
   const auto with_range = [](ComparedStep s, double apart, const char* model = "tiny") {
     s.range.rows = 40, s.range.apart = apart, s.plan.model = model;
     return s;
   };
-  const ComparedStep a = with_range(step("a", 1.0, 0.0), 1.2), b = with_range(step("b", 2.2, 0.0, 16), 1.2);
-  CHECK(sentences({a, b}).find("They are tied: predictions tell two plans of one job apart where they differ by more "
-                               "than 20 %.") != std::string::npos);
-  CHECK(nlohmann::json::parse(comparison_document({a, b}).json)["differences"][0]["tied"] == true);
-  CHECK(sentences({with_range(a, 1.05), with_range(b, 1.05)}).find("tied") == std::string::npos);
-  CHECK(sentences({a, with_range(b, 1.2, "other")}).find("tied") == std::string::npos);
-  CHECK(sentences({a, step("b", 2.2, 0.0, 16)}).find("tied") == std::string::npos);
+  const ComparedStep a = with_range(step("a", 1.0, 0.0), 1.2), b = with_range(step("b", 2.4, 0.0, 16), 1.2);
+  const auto odds = [](const ComparedStep& x, const ComparedStep& y) {
+    return nlohmann::json::parse(comparison_document({x, y}).json)["differences"][0].value("odds", 0.0);
+  };
+  CHECK(odds(a, b) == Approx(0.9));  // They differ by as much as 8 of 10 such pairs, either way.
+  CHECK(sentences({a, b}).find("of 100 pairs predicted so, B is measured slower in 90.") != std::string::npos);
+  CHECK(sentences({b, a}).find("of 100 pairs predicted so, B is measured faster in 90.") != std::string::npos);
+  CHECK(odds(with_range(a, 1.05), with_range(b, 1.05)) > 0.99);
+  CHECK(odds(a, with_range(step("b", 2.0, 0.0, 16), 1.2)) == Approx(0.5));
+  CHECK(odds(a, with_range(b, 1.2, "other")) == 0);
+  CHECK(sentences({a, step("b", 2.4, 0.0, 16)}).find("Predictions err") == std::string::npos);
 }
 
 TEST_CASE("equal plans are said to be equal") {
