@@ -18,21 +18,6 @@
 
 namespace rehearse {
 
-bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
-  for (const auto v : body.graph.vertices()) {
-    const Task& task = body.graph[v];
-    if (task.host_wait) return false;
-    if (std::holds_alternative<ComputeTask>(task.kind)) continue;
-    const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c == nullptr) return false;
-    if (category_of_stream(p, task.stream) == TimeCategory::exposed_dp) return false;
-    const auto members = p.mesh.members(nth(p.groups, c->group), rank, p.exprs);
-    const auto node = [&](int r) { return cluster.node_of(nth(p.device_of_rank, r)); };
-    if (std::any_of(members.begin(), members.end(), [&](int r) { return node(r) != node(rank); })) return false;
-  }
-  return true;
-}
-
 std::size_t end_of_segment(const Body& body, std::size_t i) {
   // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
   const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
