@@ -7,6 +7,7 @@
 
 #include "core/base/index.hpp"
 #include "core/play/player/actors.hpp"
+#include "core/play/player/closed_body.hpp"
 #include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
 

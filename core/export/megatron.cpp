@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/shell_word.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
 #include "core/strategy/workload.hpp"

@@ -217,16 +217,6 @@ std::string plain(const Json& value) {
   return out;
 }
 
-std::string shell_word(const std::string& text) {
-  const auto safe = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), safe)) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::vector<Pool> pools(const Cluster& cluster) {
   std::vector<Pool> out;
   for (const Cluster::Part& p : cluster.parts()) out.push_back({p.gpu->id, p.gpu->name, p.nodes, p.machine->gpus});

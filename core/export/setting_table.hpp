@@ -66,8 +66,6 @@ void add_model(Mapped& mapped, const Flags& flags);
 [[nodiscard]] Json nested(const Flags& flags);
 /// What a flag's value looks like on a command line.
 [[nodiscard]] std::string plain(const Json& value);
-/// In single quotes where a shell would take it apart.
-[[nodiscard]] std::string shell_word(const std::string& text);
 /// Nodes with equal machines.
 struct Pool {
   std::string gpu_id, gpu_name;

@@ -10,11 +10,9 @@
 
 #include "core/cluster/cluster.hpp"
 #include "core/plan/plan.hpp"
+#include "core/price/stage_memory.hpp"
 
 namespace rehearse {
-
-/// Share of a GPU's memory that should be left: below, a plan says that it is nearly full.
-inline constexpr double kLeastHeadroom = 0.03;
 
 /// The best way found to run a step on some machines.
 struct StepChoice {
@@ -28,7 +26,7 @@ struct StepChoice {
   std::string played_by{};  ///< Back end; empty where it was not played.
 
   [[nodiscard]] double fullness() const { return needed / capacity; }
-  /// Whether so little is left that what a prediction of memory cannot know may not fit: fragments, workspaces.
+  /// As StageMemory::barely().
   [[nodiscard]] bool nearly_full() const { return fullness() > 1 - kLeastHeadroom; }
 };
 

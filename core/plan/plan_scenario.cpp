@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/shell_word.hpp"
 #include "core/config/json_file.hpp"
 #include "core/plan/plan_keys.hpp"
 #include "core/search/space.hpp"
@@ -19,18 +20,6 @@ json first_machine(const json& plan) {
   for (const json& candidate : plan.at("candidates"))
     if (candidate.contains("machine")) return {{"machine", candidate["machine"]}, {"nodes", 1}};
   return plan.at("candidates").front().at("cluster");
-}
-
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "_./=:,@%+-";
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kPlain.find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 void add_cluster(const PlanCandidate& candidate, int machines, std::vector<std::string>& out) {
@@ -82,8 +71,8 @@ std::vector<std::string> scenario_overrides(const std::vector<std::string>& over
 
 std::string command_line(const std::vector<std::string>& words, const std::vector<std::string>& overrides) {
   std::string out = "rehearse";
-  for (const std::string& word : words) out += " " + quoted(word);
-  for (const std::string& text : overrides) out += " --set " + quoted(text);
+  for (const std::string& word : words) out += " " + shell_word(word);
+  for (const std::string& text : overrides) out += " --set " + shell_word(text);
   return out;
 }
 

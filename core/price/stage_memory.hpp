@@ -10,6 +10,9 @@
 
 namespace rehearse {
 
+/// Share of a device's memory that should be left: where less is, errors of predicted peaks can decide.
+inline constexpr double kLeastHeadroom = 0.03;
+
 /// One kind of rank. `allocated`, `reserved` and `needed` are the rule's.
 struct StageMemory {
   int stage = 0;      ///< Pipeline coordinate.
@@ -23,8 +26,7 @@ struct StageMemory {
   [[nodiscard]] bool host_fits() const { return host_capacity == Bytes{0} || host_needed <= host_capacity; }
   [[nodiscard]] bool fits() const { return needed <= capacity && host_fits(); }
   /// It fits, and so nearly that the rule's own error can decide.
-  [[nodiscard]] bool barely() const { return fits() && needed > capacity * (1 - kNear); }
-  static constexpr double kNear = 0.03;
+  [[nodiscard]] bool barely() const { return fits() && needed > capacity * (1 - kLeastHeadroom); }
 };
 
 /// Of all single changes of the scenario that make it fit (of pairs of those that save most, where none does) that with

@@ -215,8 +215,7 @@ std::string PredictionRanges::to_json() const {
       "isn't known or was never measured. Of log(measured / predicted): the bias, and standard deviations of the bias "
       "itself (for it is known from few sources), of a source's effect, of what it adds on one generation of GPUs, "
       "of the rest (the median over sources), and of the logarithm of the rest's variance from source to source. "
-      "Written "
-      "by rehearse validate --measurements ... --write-ranges.";
+      "Written by rehearse validate --measurements ... --write-ranges.";
   std::string out = fmt::format("{{\n \"schema\": {},\n \"what\": {},\n \"kinds\": [\n",
                                 json(kPredictionRangeSchema).dump(), json(what).dump());
   for (std::size_t i = 0; i < cells_.size(); ++i)

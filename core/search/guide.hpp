@@ -3,13 +3,12 @@
 // nothing: it begins with the scenario's own plan and with one plan of each family, then goes from the best plans known
 // to those that differ from them in one choice (moves.hpp).
 //
-// Of all plans judged, the one to look around next is that with the least value, where every look around a plan of the
-// same mesh adds kCrowding: so that other families are looked at before the last per cent of one is found. When a
-// look finds nothing better, the next is around the best plan of a mesh that nothing was looked around of yet: a
-// family's first plan that fits often makes everything again, is far slower than the family's best, and crowding alone
-// comes to it late. A
-// neighbour that does not fit is tried again with less memory (Moves::smaller). While nothing fits, the plan that lacks
-// least is looked around.
+// Of all plans judged, the one to look around next is that with the least value, where every look around a plan of
+// the same mesh adds kCrowding: so that other families are looked at before the last per cent of one is found. When
+// a look finds nothing better, the next is around the best plan of a mesh that nothing was looked around of yet: a
+// family's first plan that fits often makes everything again, is far slower than the family's best, and crowding
+// alone comes to it late. A neighbour that does not fit is tried again with less memory (Moves::smaller). While
+// nothing fits, the plan that lacks least is looked around.
 
 #include <cstdint>
 #include <functional>

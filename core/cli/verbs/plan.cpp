@@ -352,10 +352,9 @@ Verb plan_verb() {
       result_options(),
       "For each candidate the best strategy, the number of machines that the objective chooses within deadline and "
       "budgets, days, cost and energy, failures counted. The size chosen is played at its size, and is in time at the "
-      "slow end of its range; commands that play and export it stand below. Every verb that takes a scenario takes a "
-      "plan's "
-      "file. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
-      "and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
+      "slow end of its range; commands that play and export it stand below. Every verb that takes a scenario takes "
+      "the file of a plan. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work and ranks what was found, "
+      "with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
       plan_verb_run};
   verb.options.push_back(observed_option("rows as 'validate --measurements' takes them"));
   verb.options.push_back(html_option());

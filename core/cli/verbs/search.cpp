@@ -137,13 +137,12 @@ Verb search_verb() {
       "Searches the legal combinations of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, FSDP, "
       "sequence parallelism, offload, context exchange and placement; all else is as the scenario says. It begins with "
       "the scenario's own plan and one of each family, and goes from the best known to plans that differ in one "
-      "choice, "
-      "so that an answer comes within seconds. Of a space of up to 600,000 plans every one is then worked out, or left "
+      "choice, so that an answer comes within seconds. Of a space of up to 600,000 plans every one is then worked out, "
+      "or left "
       "out because its bounds on time and memory say that it is not among the best; in a larger one the guided search "
       "goes on. The best few are played. The report says how many plans are excluded by proof (their kernels alone "
       "take longer) and how many by bounds with chosen margins, how much of the space was not come to, and what the "
-      "plans there take at least. The answer is the same for any number of threads where no plan was left for want of "
-      "time. "
+      "plans there take at least. The answer is the same for any number of threads where time sufficed for all plans. "
       "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits, 1 where "
       "nothing was found in time.",
       search_plans};

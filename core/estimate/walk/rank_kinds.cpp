@@ -10,6 +10,7 @@
 #include "core/base/index.hpp"
 #include "core/estimate/walk/whole_passes.hpp"
 #include "core/play/player/actors.hpp"
+#include "core/play/player/closed_body.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -199,12 +200,14 @@ class KindFinder {
     std::map<std::string, int> gpus;
     Numbers classes, kinds;
     const auto& slow = cost_.options().slowdown;
+    const std::vector<std::vector<int>> together = groups_called_together(p_);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const int r = ranks_[i];
       std::vector<int> key{gpus.try_emplace(cluster_.gpu(device(r)).id, static_cast<int>(gpus.size())).first->second,
                            slow.contains(r) ? r : -1};
       const ExprContext at = p_.mesh.context(r);
       for (const Axis axis : asked_) key.push_back(nth(at.coord, axis));
+      for (const std::vector<int>& groups : together) key.push_back(meets_in_node(p_, cluster_, groups, r) ? 1 : 0);
       for (const Family& f : families_)
         if (!nth(p_.groups, f.group).axes.contains(Axis::pp))
           key.push_back(f.instance[i] < 0 ? -1 : nth(f.price, f.instance[i]));

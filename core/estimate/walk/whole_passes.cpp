@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/play/player/closed_body.hpp"
 #include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
 

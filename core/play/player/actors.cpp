@@ -9,6 +9,7 @@
 
 #include "core/base/index.hpp"
 #include "core/play/player/body_expressions.hpp"
+#include "core/play/player/closed_body.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -81,7 +82,12 @@ namespace {
 class CastMaker {
  public:
   CastMaker(const Program& p, const Cluster& cluster, const CostModel& cost, const RunOptions& options)
-      : p_(p), cluster_(cluster), cost_(cost), options_(options), matters_(mattering_axes(p)) {}
+      : p_(p),
+        cluster_(cluster),
+        cost_(cost),
+        options_(options),
+        matters_(mattering_axes(p)),
+        together_(groups_called_together(p)) {}
 
   Cast run() {
     decide_folding();
@@ -135,8 +141,8 @@ class CastMaker {
   }
 
   /// How many members the groups of tensor and expert parallelism, priced inside bodies, and those told apart by an
-  /// expression have on this rank's node and on the others, and coordinates that matter; equal signatures mean equal
-  /// prices and peers. Unequal slices of a dimension make the coordinate matter.
+  /// expression have on this rank's node and on the others, which bodies are closed, and coordinates that matter; equal
+  /// signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
     const int node = cluster_.node_of(nth(p_.device_of_rank, rank));
@@ -153,6 +159,7 @@ class CastMaker {
     add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
     for (const GroupSpec& group : p_.groups)
       if (group.view == View::expert || group.color != ExprPool::kZero) add(group);
+    for (const std::vector<int>& groups : together_) out += meets_in_node(p_, cluster_, groups, rank) ? " in" : " out";
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
@@ -229,6 +236,7 @@ class CastMaker {
   const RunOptions& options_;
   Cast cast_;
   AxisSet matters_;
+  std::vector<std::vector<int>> together_;  ///< Groups that one body calls.
 };
 
 }  // namespace

@@ -1,26 +1,35 @@
+#include "core/play/player/closed_body.hpp"
+
 #include <algorithm>
 #include <variant>
-#include <vector>
 
 #include "core/base/index.hpp"
-#include "core/play/player/compiled_role.hpp"
 #include "core/price/cost_model.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
 
-bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
-  std::vector<int> groups;
+namespace {
+
+/// Groups that the body calls, in ascending order; nothing where it is never one piece of work.
+std::optional<std::vector<int>> calls_of(const Program& p, const Body& body) {
+  std::vector<int> out;
   for (const auto v : body.graph.vertices()) {
     const Task& task = body.graph[v];
-    if (task.host_wait) return false;
+    if (task.host_wait) return {};
     if (std::holds_alternative<ComputeTask>(task.kind)) continue;
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c == nullptr) return false;
-    if (category_of_stream(p, task.stream) == TimeCategory::exposed_dp) return false;
-    if (std::find(groups.begin(), groups.end(), c->group) == groups.end()) groups.push_back(c->group);
+    if (c == nullptr || category_of_stream(p, task.stream) == TimeCategory::exposed_dp) return {};
+    out.push_back(c->group);
   }
-  // Ranks that meet in the body, if only by way of others, take it as one piece together or not at all.
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace
+
+bool meets_in_node(const Program& p, const Cluster& cluster, const std::vector<int>& groups, int rank) {
   const auto node = [&](int r) { return cluster.node_of(nth(p.device_of_rank, r)); };
   std::vector<int> met{rank};
   for (std::size_t i = 0; i < met.size(); ++i) {
@@ -33,6 +42,20 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
     if (groups.size() < 2) break;  // Groups of one family share no ranks.
   }
   return true;
+}
+
+bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
+  const auto groups = calls_of(p, body);
+  return groups && meets_in_node(p, cluster, *groups, rank);
+}
+
+std::vector<std::vector<int>> groups_called_together(const Program& p) {
+  std::vector<std::vector<int>> out;
+  for (const Body& body : p.bodies)
+    if (auto groups = calls_of(p, body); groups && !groups->empty()) out.push_back(*std::move(groups));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/play/player/body_expressions.hpp"
+#include "core/play/player/closed_body.hpp"
 #include "core/play/player/role_operations.hpp"
 #include "core/price/body_play.hpp"
 #include "core/program/body.hpp"

@@ -52,11 +52,6 @@ struct CompiledRole {
   std::vector<Breach> breaches;  ///< Prices below the roofline.
 };
 
-/// Whether `body` is priced as a whole on `rank`: every collective of it and of the ranks that it meets in the body, if
-/// only by way of others, stays inside one node, where its wires are the group's own; nothing else leaves the rank; and
-/// the host waits for none of its tasks.
-[[nodiscard]] bool is_closed(const Program& program, const Cluster& cluster, const Body& body, int rank);
-
 /// Says which bodies are one piece of work, where that is not left to is_closed().
 class WholeBodies {
  public:

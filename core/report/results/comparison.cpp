@@ -156,7 +156,7 @@ std::string odds_text(const ComparedStep& a, const ComparedStep& b, const std::s
   const std::optional<double> odds = odds_of_order(a, b);
   if (!odds) return {};
   const bool slower = b.metrics.samples_per_s < a.metrics.samples_per_s;
-  return fmt::format(" Predictions err: of 100 pairs predicted so, {} is measured {} in {:.0f}.", name,
+  return fmt::format(" Predictions err: of 100 such pairs {} should be measured {} in about {:.0f}.", name,
                      slower ? "slower" : "faster", 100 * *odds);
 }
 

@@ -54,20 +54,32 @@ TEST_CASE("a session gives what its scenario gives", "[api]") {
   CHECK(to_json(memory(session, program)) == to_json(memory(scenario, {.data = toys()})));
 }
 
-// Ranks 0 to 2 of the first node exchange tokens with one another, but rank 2 computes with rank 3 of the second.
+// With 2 nodes of 3 GPUs ranks 0 to 2 exchange tokens inside a node, but rank 2 computes with rank 3 of the other. With
+// 3 nodes of 8 the groups of ranks 9 to 11 lie as those of ranks 0 to 2 do, but rank 9 computes with rank 8, which
+// exchanges tokens with another node.
 TEST_CASE("groups that lie across nodes beside groups that don't keep nobody waiting", "[api]") {
-  const Scenario scenario = parse_scenario(R"({
+  const char* const text = R"({
     "schema": "rehearse/scenario/v1",
     "model": {"model_type": "mixtral", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
               "num_key_value_heads": 4, "intermediate_size": 512, "num_local_experts": 6, "num_experts_per_tok": 2,
               "vocab_size": 1024, "max_position_embeddings": 512, "hidden_act": "silu", "tie_word_embeddings": false},
-    "cluster": {"machine": "dgx_h100", "nodes": 2, "network": "rail_ndr", "gpus_per_node": 3},
-    "training": {"global_batch": 6, "sequence_length": 128, "precision": "bf16_mixed", "optimizer": "adamw"},
-    "strategy": {"dp": 3, "tp": 2, "ep": 3, "sequence_parallel": true}})",
-                                           "made up");
-  const Seconds closed = estimate(scenario).metrics.step_time;
-  CHECK(closed > Seconds{0});
-  CHECK(simulate(scenario, {.backend = "analytic"}).metrics.step_time / closed == Approx(1).epsilon(0.01));
+    "cluster": {"machine": "dgx_h100", "nodes": 2, "network": "rail_ndr"},
+    "training": {"global_batch": 24, "sequence_length": 128, "precision": "bf16_mixed", "optimizer": "adamw"},
+    "strategy": {"ep": 3}})";
+  const std::vector<std::string> two_nodes{"cluster.gpus_per_node=3"}, three_nodes{"cluster.nodes=3"};
+  for (const std::vector<std::string>& cluster : {two_nodes, three_nodes}) {
+    for (const std::vector<std::string>& pairs :
+         {std::vector<std::string>{"strategy.tp=2", "strategy.sequence_parallel=true"},
+          std::vector<std::string>{"strategy.cp=2", "strategy.fsdp.enabled=true"}}) {
+      std::vector<std::string> overrides = cluster;
+      overrides.insert(overrides.end(), pairs.begin(), pairs.end());
+      CAPTURE(overrides);
+      const Scenario scenario = parse_scenario(text, "made up", overrides);
+      const Seconds closed = estimate(scenario).metrics.step_time;
+      CHECK(closed > Seconds{0});
+      CHECK(simulate(scenario, {.backend = "analytic"}).metrics.step_time / closed == Approx(1).epsilon(0.01));
+    }
+  }
 }
 
 TEST_CASE("the closed form and the player agree without contention", "[api]") {

@@ -13,7 +13,8 @@ const char* const kText = R"({
   "schema": "rehearse/plan/v1", "model": "llama3_8b",
   "training": {"global_batch": 256, "tokens": "20e9"}, "strategy": {"microbatch": 1},
   "deadline_days": 14,
-  "candidates": [{"cluster": "old_ones"}, {"machine": "dgx_h100", "network": "superpod_h100"}, {"machine": "my boxes/one.json"}]
+  "candidates": [{"cluster": "old_ones"}, {"machine": "dgx_h100", "network": "superpod_h100"},
+                 {"machine": "my boxes/one.json"}]
 })";
 
 PlanPoint point(int machines) {

@@ -64,8 +64,8 @@ TEST_CASE("of plans of one job it is said how likely their order is, per sample"
     return nlohmann::json::parse(comparison_document({x, y}).json)["differences"][0].value("odds", 0.0);
   };
   CHECK(odds(a, b) == Approx(0.9));  // They differ by as much as 8 of 10 such pairs, either way.
-  CHECK(sentences({a, b}).find("of 100 pairs predicted so, B is measured slower in 90.") != std::string::npos);
-  CHECK(sentences({b, a}).find("of 100 pairs predicted so, B is measured faster in 90.") != std::string::npos);
+  CHECK(sentences({a, b}).find("of 100 such pairs B should be measured slower in about 90.") != std::string::npos);
+  CHECK(sentences({b, a}).find("of 100 such pairs B should be measured faster in about 90.") != std::string::npos);
   CHECK(odds(with_range(a, 1.05), with_range(b, 1.05)) > 0.99);
   CHECK(odds(a, with_range(step("b", 2.0, 0.0, 16), 1.2)) == Approx(0.5));
   CHECK(odds(a, with_range(b, 1.2, "other")) == 0);
