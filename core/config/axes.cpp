@@ -95,9 +95,7 @@ void check_placement(const Scenario& s) {
 /// the usual order, else the last.
 void complete_placement(StrategySettings& s) {
   const auto stated = [&s](const std::string& axis) {
-    return std::any_of(s.placement.begin(), s.placement.end(), [&](const std::string& place) {
-      return place == axis || (axis == "dp" && place.starts_with("dp_"));
-    });
+    return std::find(s.placement.begin(), s.placement.end(), axis) != s.placement.end();
   };
   const std::vector<std::string> usual = StrategySettings{}.placement;
   std::vector<std::string> in_order, missing;

@@ -105,7 +105,7 @@ TEST_CASE("an axis of one rank that has no place stated has the usual one, or th
   using Axes = std::vector<std::string>;
   CHECK(placed("tp,dp") == Axes{"tp", "cp", "ep", "dp", "pp"});
   CHECK(placed("dp,tp") == Axes{"dp", "tp", "cp", "ep", "pp"});
-  CHECK(placed("tp,dp_shard,dp_replicate") == Axes{"tp", "dp_shard", "dp_replicate", "cp", "ep", "pp"});
+  CHECK(placed("tile_h,dp,tp") == Axes{"tile_h", "dp", "tp", "cp", "ep", "pp"});
 }
 
 TEST_CASE("one device needs no strategy") {

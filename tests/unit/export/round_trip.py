@@ -43,6 +43,11 @@ def flat(value, name=""):
     return {name: value}
 
 
+def content(value):
+    """What a value that names a file comes to, wherever the file lies; any other as it is."""
+    return pathlib.Path(value).read_text() if isinstance(value, str) and pathlib.Path(value).is_file() else value
+
+
 def under(key, names):
     return any(key == name or key.startswith(name + ".") for name in names)
 
@@ -96,7 +101,10 @@ class Trip:
         values = flat(before)
         for key in sorted(left_out):
             if key in values and key != "model" and not under(key, APART) and values[key] not in (None, "auto"):
-                words += ["--set", f"{key}={json.dumps(values[key])}"]
+                value = values[key]
+                if content(value) is not value:
+                    value = str(pathlib.Path(value).resolve())
+                words += ["--set", f"{key}={json.dumps(value)}"]
         back = self.folder / "back.json"
         run(self.program, "import", "job", file, "-o", back, *words, "--format", "json")
         return back
@@ -104,7 +112,7 @@ class Trip:
     def differences(self, before, after, left_out):
         wanted, found = flat(before), flat(after)
         out = [f"{key}: {wanted[key]} -> {found.get(key)}" for key in wanted
-               if key != "model" and not under(key, APART) and not under(key, left_out) and found.get(key) != wanted[key]]
+               if key != "model" and not under(key, APART) and not under(key, left_out) and content(found.get(key)) != content(wanted[key])]
         return out + [f"{key} is new" for key in found if key not in wanted and not under(key, APART)]
 
     def prediction(self, scenario, *settings):
@@ -131,7 +139,7 @@ class Trip:
         """A launcher takes the scenario along, whole."""
         before, after = flat(self.resolved(self.scenario)), flat(self.resolved(self.folder / "scenario.json"))
         return "; ".join(f"{key}: {before[key]} -> {after.get(key)}" for key in before
-                         if key not in ("model", "cluster") and after.get(key) != before[key])
+                         if key not in ("model", "cluster") and content(after.get(key)) != content(before[key]))
 
     def outcome(self, what, *arguments):
         """A word, and why."""
