@@ -99,8 +99,12 @@ bool of_prediction(const std::string& key) {
   return key == "calibration" || key == "collective_table" || key.starts_with("input");
 }
 
-/// What the software does by itself is none of a job's settings, unless a rule says so.
-bool of_software(const std::string& key) { return key.starts_with("framework."); }
+/// What software does by itself is none of a job's settings: facts of the framework, and what its profile says where
+/// the target has no rule.
+bool of_software(const std::string& key, bool ruled, const ExportInput& in) {
+  if (in.scenario.stated.contains(key)) return false;
+  return key.starts_with("framework.") || (!ruled && in.by_profile.contains(key));
+}
 
 const Json* find(const Json& document, const std::string& key) {
   const Json* at = &document;
@@ -183,7 +187,7 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
       continue;
     }
     if (value->is_object()) continue;  // Its members are keys of their own.
-    if (of_software(help.key) && !input.scenario.stated.contains(help.key)) continue;
+    if (of_software(help.key, rule != rules.end(), input)) continue;
     // Where a profile has other defaults, what the scenario states at its own default is said, too.
     const bool meant =
         !input.scenario.framework.name.empty() && input.scenario.stated.contains(help.key) && fallback != "auto";
