@@ -1,11 +1,12 @@
 # How a module of the core is declared: an object library of its own, so that registrations (strategies, schedules, formats) are never
 # dropped by the linker, with the modules that it may include. core/CMakeLists.txt has their order; tests/layers holds sources and objects to it.
 
-# rehearse_add_module(NAME name [ONCE] SOURCES a.cpp ... [USES module ...] [LIBRARIES target ...])
+# rehearse_add_module(NAME name [ONCE | PLAIN] SOURCES a.cpp ... [USES module ...] [LIBRARIES target ...])
 # The library rehearse_<name>, alias rehearse::<name>. It may see the modules of USES and those that they see. ONCE: its code runs about
-# once for each answer, and is compiled with less optimisation.
+# once for each answer. PLAIN: it builds and looks things up rather than computes, and more than -O1 takes half of its compile time and
+# no hundredth of an answer's instructions away. Others are compiled with -O3.
 function(rehearse_add_module)
-  cmake_parse_arguments(arg "ONCE" "NAME" "SOURCES;USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "ONCE;PLAIN" "NAME" "SOURCES;USES;LIBRARIES" ${ARGN})
   set(target rehearse_${arg_NAME})
   add_library(${target} OBJECT ${arg_SOURCES})
   add_library(rehearse::${arg_NAME} ALIAS ${target})
@@ -24,12 +25,19 @@ function(rehearse_add_module)
   rehearse_unity(${target} 36)
   if(arg_ONCE)
     rehearse_runs_once(${target})
+  elseif(arg_PLAIN)
+    rehearse_optimise(${target} -O1)
   endif()
 endfunction()
 
-# Reading files, laying out tables and command lines: little of an answer's time, and a large part of what is compiled.
+# Reading files, laying out tables and command lines: little of an answer's time, and a large part of what is compiled. -Og takes four fifths
+# of -O1's time, and its programs are as fast.
 function(rehearse_runs_once target)
-  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  rehearse_optimise(${target} -Og)
+endfunction()
+
+function(rehearse_optimise target level)
+  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${level}>)
 endfunction()
 
 # Compiles sources in batches: most of a source's compile time goes into headers that its neighbours include as well.

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <simgrid/kernel/Timer.hpp>
@@ -150,25 +153,42 @@ void restart_clock() {
     throw Error(ErrorKind::unavailable, "this SimGrid runs one simulation in a process, and has run it", "simgrid");
 }
 
-/// Whether an engine of this program's is alive. SimGrid 4's Engine::has_instance() says no for every engine after a
-/// process's first has ended, and a second one beside it aborts the process.
-bool engine_is_alive = false;
+/// One engine at a time: a second one beside it aborts the process. (SimGrid 4's Engine::has_instance() says no for
+/// every engine after a process's first has ended.) Threads wait for their turn; one that has an engine already would
+/// wait for itself.
+class Turn {
+ public:
+  Turn() : lock_(mutex, std::defer_lock) {
+    if (owner == std::this_thread::get_id())
+      throw Error(ErrorKind::unavailable, "SimGrid runs one simulation at a time in a process", "simgrid");
+    lock_.lock();
+    owner = std::this_thread::get_id();
+  }
+  ~Turn() {
+    if (lock_.owns_lock()) owner = std::thread::id();
+  }
+  Turn(Turn&&) = default;
+  Turn& operator=(Turn&&) = delete;
+
+ private:
+  static std::mutex mutex;
+  static std::atomic<std::thread::id> owner;
+  std::unique_lock<std::mutex> lock_;
+};
+std::mutex Turn::mutex;
+std::atomic<std::thread::id> Turn::owner;
 
 struct EndEngine {
-  void operator()(s4u::Engine* engine) const {
-    delete engine;
-    engine_is_alive = false;
-  }
+  Turn turn;
+  void operator()(s4u::Engine* engine) const { delete engine; }
 };
 using EnginePtr = std::unique_ptr<s4u::Engine, EndEngine>;
 
 EnginePtr make_engine() {
-  if (engine_is_alive)
-    throw Error(ErrorKind::unavailable, "SimGrid runs one simulation at a time in a process", "simgrid");
+  Turn turn;
   restart_clock();
   const KeepSignals keep;
-  EnginePtr engine(new s4u::Engine("rehearse"));
-  engine_is_alive = true;
+  EnginePtr engine(new s4u::Engine("rehearse"), EndEngine{std::move(turn)});
   xbt_log_control_set("root.thresh:critical");
   configure_once();
   return engine;

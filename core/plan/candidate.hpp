@@ -24,6 +24,7 @@ struct StepChoice {
   Bytes needed, capacity;   ///< Memory of the fullest GPU, and what there is of it for a program.
   Seconds closed_form{};    ///< The step by closed form; 0 where it was not played.
   std::string played_by{};  ///< Back end; empty where it was not played.
+  std::string why_not_played{};
 
   [[nodiscard]] double fullness() const { return needed / capacity; }
   /// As StageMemory::barely().

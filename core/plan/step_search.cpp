@@ -119,6 +119,7 @@ class SizeSearch {
   /// Of the choice and the next best those that may be the best when played, in order of their closed forms.
   [[nodiscard]] std::optional<StepChoice> played(const StepAnswer& answer, const std::string& backend) {
     std::optional<StepChoice> best;
+    std::string why_not;
     std::vector<const StepChoice*> all{&*answer.choice};
     for (const StepChoice& other : answer.others) all.push_back(&other);
     for (const StepChoice* c : all) {
@@ -127,13 +128,20 @@ class SizeSearch {
       Evaluation e;
       e.fits = true;
       play(problem_, c->strategy, backend, e, stop_);
-      if (!e.played) continue;
+      if (!e.played) {
+        if (why_not.empty()) why_not = e.refusal;
+        continue;
+      }
       if (best && per_sequence(*e.played, *c) >= per_sequence(best->step_time, *best)) continue;
       best = *c;
       best->closed_form = c->step_time;
       best->step_time = *e.played;
       best->mfu = mfu(*best);
       best->played_by = backend;
+    }
+    if (!best) {
+      best = *answer.choice;
+      best->why_not_played = std::move(why_not);
     }
     return best;
   }

@@ -5,7 +5,7 @@
 namespace golden {
 namespace {
 
-using Lines = std::vector<std::string>;
+using TextLines = std::vector<std::string>;
 
 constexpr std::size_t kContext = 3;
 
@@ -15,7 +15,7 @@ struct Edit {
 };
 
 /// common[i][j] is the length of the longest common subsequence of a[i..) and b[j..).
-std::vector<std::vector<int>> common_lengths(const Lines& a, const Lines& b) {
+std::vector<std::vector<int>> common_lengths(const TextLines& a, const TextLines& b) {
   std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1, 0));
   for (std::size_t i = a.size(); i-- > 0;)
     for (std::size_t j = b.size(); j-- > 0;)
@@ -23,7 +23,7 @@ std::vector<std::vector<int>> common_lengths(const Lines& a, const Lines& b) {
   return common;
 }
 
-std::vector<Edit> edit_script(const Lines& a, const Lines& b) {
+std::vector<Edit> edit_script(const TextLines& a, const TextLines& b) {
   const auto common = common_lengths(a, b);
   std::vector<Edit> script;
   std::size_t i = 0, j = 0;
@@ -57,7 +57,7 @@ struct Position {
 };
 
 /// Appends the hunk script[begin, end), which starts at `at`, and returns where it ends.
-Position append_hunk(const std::vector<Edit>& script, std::size_t begin, std::size_t end, Position at, Lines& out) {
+Position append_hunk(const std::vector<Edit>& script, std::size_t begin, std::size_t end, Position at, TextLines& out) {
   const Position start = at;
   const auto header = out.size();
   out.emplace_back();
@@ -80,10 +80,10 @@ std::size_t hunk_end(const std::vector<Edit>& script, std::size_t begin) {
 
 }  // namespace
 
-Lines unified_diff(const Lines& expected, const Lines& obtained) {
+TextLines unified_diff(const TextLines& expected, const TextLines& obtained) {
   if (expected == obtained) return {};
   const auto script = edit_script(expected, obtained);
-  Lines out{"--- expected", "+++ obtained"};
+  TextLines out{"--- expected", "+++ obtained"};
   Position at;
   std::size_t done = 0;
   for (std::size_t i = 0; i < script.size(); ++i) {

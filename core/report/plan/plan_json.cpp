@@ -77,6 +77,7 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
           {"modelled_step_time_s", step / a.range.middle},
           {"closed_form_step_time_s", (p.step.played_by.empty() ? step : p.step.closed_form.value()) / a.range.middle},
           {"played_by", p.step.played_by},
+          {"why_not_played", p.step.why_not_played},
           {"bias", a.range.middle - 1},
           {"mfu", p.step.mfu},
           {"memory_needed_bytes", p.step.needed.value()},

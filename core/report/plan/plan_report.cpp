@@ -96,7 +96,8 @@ Facts line_each(const PlanAnswer& answer, const std::string& title,
 
 /// Whether the step was played, and what the closed form said where it is more than 2 % off.
 std::string played_text(const StepChoice& step) {
-  if (step.played_by.empty()) return " (closed form)";
+  if (step.played_by.empty())
+    return step.why_not_played.empty() ? " (closed form)" : " (closed form; not played: " + step.why_not_played + ")";
   const double off = step.closed_form / step.step_time;
   return off < 0.98 || off > 1.02
              ? fmt::format(" played on {} (closed form {:.3g} s)", step.played_by, step.closed_form.value())
@@ -316,13 +317,17 @@ Document plan_document(const PlanAnswer& answer, const std::string& program_vers
   Facts misses{"What the others miss", {}};
   for (const CandidateAnswer& a : answer.ranked)
     if (!a.why_not.empty()) misses.rows.emplace_back(a.candidate.name, a.why_not);
-  if (!misses.rows.empty()) out.blocks.push_back(std::move(misses));
+  out.blocks.push_back(std::move(misses));
   if (std::any_of(answer.ranked.begin(), answer.ranked.end(),
                   [](const CandidateAnswer& a) { return a.point.has_value(); }))
     for (DocumentBlock b :
          {DocumentBlock(strategies(answer)), DocumentBlock(money_table(answer)),
           DocumentBlock(break_even_facts(answer)), DocumentBlock(failures_table(answer)), DocumentBlock(sizes(answer))})
       out.blocks.push_back(std::move(b));
+  std::erase_if(out.blocks, [](const DocumentBlock& b) {
+    const auto* facts = std::get_if<Facts>(&b);
+    return facts != nullptr && facts->rows.empty();
+  });
   const CandidateAnswer& first = answer.ranked.front();
   if (!first.swings.empty()) out.blocks.push_back(swings_table(first));
   Facts lines{"", {}};

@@ -259,7 +259,7 @@ void add_pictures(const Steps& steps, Document& out) {
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].trace && !steps[i].rows.empty())
       out.blocks.push_back(
-          Picture{fmt::format("One step of {}, one row per stage", letter(i)),
+          Picture{fmt::format("One step of {}{}, one row per stage", letter(i), modelled_words(steps[i].range)),
                   [s = steps[i], longest](const TextStyle& style) { return draw(s, longest, style); }});
 }
 

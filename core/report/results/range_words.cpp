@@ -36,6 +36,10 @@ std::string bias_text(Seconds modelled, const PredictionRange& r) {
                      100 * std::abs(r.middle - 1), r.middle > 1 ? "longer" : "less");
 }
 
+std::string modelled_words(const PredictionRange& r) {
+  return std::abs(r.middle - 1) < kSaid ? "" : " as modelled, before the bias";
+}
+
 std::string before_text(Seconds modelled, const PredictionRange& r) {
   return fmt::format("{}, {} to {}, without the {} of your own", to_string(modelled * r.middle_before),
                      to_string(modelled * r.p10_before), to_string(modelled * r.p90_before),

@@ -15,6 +15,8 @@ namespace rehearse {
 [[nodiscard]] std::string range_text(Seconds modelled, const PredictionRange& range);
 /// "9.10 s as modelled; such steps took 15 % longer, which is applied"; empty for less than half a percent.
 [[nodiscard]] std::string bias_text(Seconds modelled, const PredictionRange& range);
+/// For the title of a picture, which is of the step as it was modelled: " as modelled, before the bias", or nothing.
+[[nodiscard]] std::string modelled_words(const PredictionRange& range);
 /// "9.5 s, 6.9 s to 13.1 s, without the 12 steps of your own".
 [[nodiscard]] std::string before_text(Seconds modelled, const PredictionRange& range);
 /// What the range rests on, alone: "90 rows of 4 sources, models with experts on hopper; no framework is stated".

@@ -212,7 +212,7 @@ Document step_document(const StepReport& modelled) {
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
     out.blocks.push_back(
-        Picture{"One step, one row per stage",
+        Picture{"One step" + modelled_words(modelled.range) + ", one row per stage",
                 [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + modelled.metrics.step_time](
                     const TextStyle& style) { return draw_gantt(*trace, rows, begin, end, style); }});
   out.records = step_records(r);

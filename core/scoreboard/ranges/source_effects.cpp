@@ -4,9 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include <boost/math/special_functions/digamma.hpp>
-#include <boost/math/special_functions/trigamma.hpp>
-
 #include "core/base/normal.hpp"
 #include "core/scoreboard/ranges/student.hpp"
 
@@ -38,8 +35,7 @@ struct LogVariance {
 };
 LogVariance log_variance(double squares, double degrees) {
   const double half = degrees / 2;
-  return {std::log(std::max(squares / degrees, kLeastVariance)) - boost::math::digamma(half) + std::log(half),
-          boost::math::trigamma(half)};
+  return {std::log(std::max(squares / degrees, kLeastVariance)) - digamma(half) + std::log(half), trigamma(half)};
 }
 
 double mean_log(const RestSpread* of) { return of != nullptr ? std::log(of->variance) : 0; }

@@ -5,10 +5,15 @@
 #include <numbers>
 
 #include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
 
 namespace rehearse {
 
 namespace {
+
+/// Without the steps in long double that Boost takes by default, which are most of what is compiled here.
+using InDoubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
 
 constexpr double kPenalty = 2 / (1 - kLikelyShare);
 
@@ -21,7 +26,12 @@ double mean_excess(double z) { return density(z) - z * (1 - normal_share(z)); }
 
 double normal_share(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
 
-double student_quantile(double p, double degrees) { return boost::math::quantile(boost::math::students_t(degrees), p); }
+double student_quantile(double p, double degrees) {
+  return boost::math::quantile(boost::math::students_t_distribution<double, InDoubles>(degrees), p);
+}
+
+double digamma(double x) { return boost::math::digamma(x, InDoubles{}); }
+double trigamma(double x) { return boost::math::trigamma(x, InDoubles{}); }
 
 double interval_score(double low, double high, double value) {
   return high - low + kPenalty * (std::max(0.0, low - value) + std::max(0.0, value - high));

@@ -7,6 +7,10 @@ namespace rehearse {
 [[nodiscard]] double normal_share(double z);
 /// The p-quantile of Student's t, 0 < p < 1, degrees above 0.
 [[nodiscard]] double student_quantile(double p, double degrees);
+/// First and second derivative of the logarithm of the gamma function at `x` above 0: mean and variance of the
+/// logarithm of a gamma-distributed value of that shape.
+[[nodiscard]] double digamma(double x);
+[[nodiscard]] double trigamma(double x);
 
 /// The share that a likely range should hold, and what is left below it and above.
 inline constexpr double kLikelyShare = 0.8;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <regex>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/posix_regex.hpp"
 #include "core/config/settings/kernels.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
@@ -115,36 +115,37 @@ bool trains_adapters(RowFields& f) { return holds(f.text("task"), "lora"); }
 
 /// A type of numbers among the words ("nf4 frozen", "int8", "8-bit Adam") that no arithmetic here has; empty for none.
 std::string unknown_type(const std::string& words) {
-  static const std::regex type("(nf|u?int|(mx|nv)?fp|b?float|bf|tf)[0-9]+|[0-9]+-?bit");
+  static const PosixRegex type("(nf|u?int|(mx|nv)?fp|b?float|bf|tf)[0-9]+|[0-9]+-?bit");
   static const std::set<std::string> known{"fp32", "float32", "tf32", "fp16",  "float16", "bf16", "bfloat16",
                                            "fp8",  "float8",  "fp4",  "mxfp8", "mxfp4",   "nvfp4"};
   const std::string text = lowered(words);
-  for (std::sregex_iterator at(text.begin(), text.end(), type), end; at != end; ++at)
-    if (!known.contains(at->str())) return at->str();
+  for (std::string& named : type.all(text))
+    if (!known.contains(named)) return std::move(named);
   return {};
 }
 
 /// "8-bit Adam", "AdamW8bit", "paged_adamw_8bit": moments in 8 bits; "AdamW, bf16 moments": in 16. Empty for words that
 /// say nothing of them; `rest` is what is left of the words.
 std::string states_named(const std::string& words, std::string& rest) {
-  static const std::regex eight("8[- _]?bits?|int8"), half("(bf16|bfloat16|fp16|float16) (moments?|states?)");
+  static const PosixRegex eight("8[- _]?bits?|int8"), half("(bf16|bfloat16|fp16|float16) (moments?|states?)");
   rest = lowered(words);
-  std::smatch found;
-  std::string out;
-  if (std::regex_search(rest, found, eight))
-    out = "int8";
-  else if (std::regex_search(rest, found, half))
-    out = found.str().starts_with("b") ? "bf16" : "fp16";
-  if (!out.empty()) rest = found.prefix().str() + " " + found.suffix().str();
+  std::string out = "int8";
+  auto found = eight.search(rest);
+  if (!found) {
+    found = half.search(rest);
+    if (!found) return {};
+    out = found->front().starts_with("b") ? "bf16" : "fp16";
+  }
+  rest.replace(static_cast<std::size_t>(found->front().data() - rest.data()), found->front().size(), " ");
   return out;
 }
 
 /// Throws RowSkipped for one whose state and update are others than those of the scenario's optimizers.
 Optimizer optimizer_named(const std::string& words) {
-  static const std::regex name("[a-z]+");
+  static const PosixRegex name("[a-z]+");
   const std::string text = lowered(words);
-  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end && unknown_type(text).empty(); ++at)
-    for (const std::string& word : {at->str(), at->str().starts_with("fused") ? at->str().substr(5) : std::string()})
+  for (const std::string& named : unknown_type(text).empty() ? name.all(text) : std::vector<std::string>())
+    for (const std::string& word : {named, named.starts_with("fused") ? named.substr(5) : std::string()})
       if (const auto known = std::find(names_of<Optimizer>().begin(), names_of<Optimizer>().end(), word);
           known != names_of<Optimizer>().end())
         return static_cast<Optimizer>(known - names_of<Optimizer>().begin());

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include <unistd.h>
 
@@ -49,6 +50,17 @@ std::vector<Recorder::Entry> churn(const Cluster& cluster, int chains, int lengt
 }
 
 }  // namespace
+
+TEST_CASE("simulations of several threads take turns, and each is as if it were alone") {
+  const auto cluster = small_cluster(2);
+  const auto alone = churn<SimGridClock>(cluster, 12, 40);
+  std::vector<std::vector<Recorder::Entry>> logs(8);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& log : logs) threads.emplace_back([&] { log = churn<SimGridClock>(cluster, 12, 40); });
+  }
+  for (const auto& log : logs) CHECK(log == alone);
+}
 
 TEST_CASE("timers of equal date fire in the order they were set, whatever else goes on") {
   const auto solved = GENERATE(Solved::contended, Solved::all);

@@ -1,10 +1,11 @@
 // Conditions: test, [ ] and [[ ]].
 
-#include <regex>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/posix_regex.hpp"
 #include "core/import/job/shell/pattern.hpp"
 #include "core/import/job/shell/shell.hpp"
 
@@ -137,8 +138,8 @@ class Tester {
 
   static bool matched(const std::string& text, const std::string& expression) {
     try {
-      return text.size() < 10'000 && std::regex_search(text, std::regex(expression, std::regex::extended));
-    } catch (const std::regex_error&) {
+      return text.size() < 10'000 && PosixRegex(expression).search(text).has_value();
+    } catch (const std::invalid_argument&) {
       return false;
     }
   }

@@ -4,11 +4,12 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/posix_regex.hpp"
 #include "core/import/job/shell/shell.hpp"
 
 namespace rehearse::job {
@@ -16,6 +17,8 @@ namespace rehearse::job {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestLine = 20'000;  // That a substitution is tried on: one with \1 may take forever.
 
 Traced line_of(const std::string& text, Place place) { return {text + "\n", place}; }
 
@@ -47,7 +50,7 @@ std::optional<Substitution> substitution(const Traced& text, std::size_t& at) {
 }
 
 /// The replacement with \1 and & filled in; new characters stand where the replacement was written.
-Traced filled(const Traced& by, const std::smatch& found, Place fallback) {
+Traced filled(const Traced& by, const std::vector<std::string_view>& found, Place fallback) {
   Traced out;
   for (std::size_t k = 0; k < by.text.size(); ++k) {
     const char c = by.text[k];
@@ -55,7 +58,7 @@ Traced filled(const Traced& by, const std::smatch& found, Place fallback) {
         c == '\\' && k + 1 < by.text.size() && std::isdigit(static_cast<unsigned char>(by.text[k + 1])) != 0;
     if (group || c == '&') {
       const std::size_t n = group ? static_cast<std::size_t>(by.text[k + 1] - '0') : 0;
-      if (n < found.size()) out.add(Traced(found[n].str(), fallback));
+      if (n < found.size()) out.add(Traced(std::string(found[n]), fallback));
       k += group ? 1 : 0;
     } else if (c == '\\' && k + 1 < by.text.size()) {
       ++k;
@@ -68,22 +71,18 @@ Traced filled(const Traced& by, const std::smatch& found, Place fallback) {
 }
 
 Traced substituted(const Traced& line, const Substitution& s, bool extended) {
-  std::regex expression(s.pattern, extended ? std::regex::extended : std::regex::basic);
+  const PosixRegex expression(s.pattern, extended ? PosixRegex::Syntax::extended : PosixRegex::Syntax::basic);
   Traced out;
   std::size_t from = 0;
-  std::smatch found;
-  std::string rest = line.text;
-  while (rest.size() < 20'000 &&
-         std::regex_search(rest, found, expression,
-                           from > 0 ? std::regex_constants::match_prev_avail : std::regex_constants::match_default)) {
-    const auto at = static_cast<std::size_t>(found.position(0));
-    const auto length = static_cast<std::size_t>(found.length(0));
-    out.add(line.part(from, at));
-    out.add(filled(s.by, found, line.place()));
-    from += at + length;
-    if (!s.everywhere || length == 0) break;
-    rest = line.text.substr(from);
-    if (rest.empty() || s.pattern.starts_with('^')) break;
+  while (line.text.size() < kLongestLine) {
+    const auto found = expression.search(line.text, from);
+    if (!found) break;
+    const std::string_view match = found->front();
+    const auto at = static_cast<std::size_t>(match.data() - line.text.data());
+    out.add(line.part(from, at - from));
+    out.add(filled(s.by, *found, line.place()));
+    from = at + match.size();
+    if (!s.everywhere || match.empty() || from == line.text.size()) break;
   }
   out.add(line.part(from));
   return out;
@@ -219,7 +218,7 @@ std::optional<Shell::Result> Shell::text_command(const std::vector<Traced>& word
     try {
       for (const Substitution& s : all)
         text = by_line(text, [&](const Traced& line) { return substituted(line, s, extended); });
-    } catch (const std::regex_error&) {
+    } catch (const std::invalid_argument&) {
       return Result{0, {}, true};
     }
     if (!in_place) return gives(std::move(text));

@@ -107,6 +107,12 @@ const file_stem = (path) =>
     .pop()
     .replace(/\.json$/, '');
 
+// Whether a step's time is not what was modelled, but that with the known bias of such steps applied.
+const biased = (a) => Math.abs(a.bias) >= 0.005;
+
+// For titles of pictures, which are of steps as they were modelled.
+const modelled_words = (a) => (a && biased(a) ? ', as modelled, before the bias' : '');
+
 // Lines on how far a step may be off, of an answer or of one of its candidates.
 const range_lines = (a) =>
   a.step_time_s_p10 > 0
@@ -117,7 +123,7 @@ const range_lines = (a) =>
         ],
         [
           'Bias',
-          Math.abs(a.bias) >= 0.005
+          biased(a)
             ? `${seconds(a.modelled_step_time_s)} as modelled; such steps took ${fixed(100 * Math.abs(a.bias), 0)} % ${a.bias > 0 ? 'longer' : 'less'}, which is applied`
             : null,
         ],

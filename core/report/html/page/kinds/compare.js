@@ -95,7 +95,7 @@ const compare_page = (a) => {
     });
   } else main().append(plans);
   a.differences.forEach((d, i) => difference_section(a, d, i, steps));
-  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}${modelled_words(steps.find((s) => s.letter === g.name))}`, `gantt-${i}`));
   assumptions([['Differences', "By category, on each plan's slowest rank; they add up to the difference of the two step times."]], []);
 };
 

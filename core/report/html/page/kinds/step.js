@@ -90,7 +90,7 @@ const step_page = (a) => {
     step_answer_text(a),
   );
   headline(step_headline(a));
-  gantt_section(report.gantt);
+  gantt_section(report.gantt, `Who computes when${modelled_words(report.answer)}`);
   breakdown_section(a.breakdown, 'answer.breakdown', `Where the step goes on its slowest rank, ${a.slowest_rank}`);
   memory_section(a.memory, 'answer.memory');
   course_section(report.course);
