@@ -9,6 +9,7 @@ namespace rehearse {
 MemoryAnswer memory(const Session& session, const Program& program, bool suggest) {
   const MemoryRule rule(session.cluster);
   MemoryAnswer answer{session.head(program), memory_report(program, session.cluster, rule)};
+  if (PeakRange range = peak_range_of(session); range.rows > 0) answer.memory.range = std::move(range);
   if (suggest && !answer.fits()) answer.memory.suggestion = cheapest_change(session, rule);
   if (answer.memory.suggestion)  // As the step is predicted elsewhere: with the known bias applied.
     answer.memory.suggestion->step_time *= range_of(session).middle;

@@ -56,8 +56,14 @@ void add_ranges(const DataDirectory& data, bool fit, ValidateAnswer& out) {
     std::vector<ErrorGroup> groups = load_first_errors(data.first_errors());
     std::vector<ErrorGroup> later = groups_of(out.board);
     std::move(later.begin(), later.end(), std::back_inserter(groups));
-    out.ranges = PredictionRanges::of(RangeFit(groups));
+    std::vector<ErrorGroup> peaks = load_first_errors(data.first_errors(), ErrorQuantity::peak_memory);
+    later = groups_of(out.board, ErrorQuantity::peak_memory);
+    std::move(later.begin(), later.end(), std::back_inserter(peaks));
+    const RangeFit of_peaks(peaks);
+    out.ranges = PredictionRanges::of(RangeFit(groups), &of_peaks);
     out.parts.judgement = judge_ranges(groups);
+    for (auto& [name, judged] : judge_ranges(peaks).groups)
+      out.parts.judgement.groups.emplace("peak memory, " + name, judged);
   } else {
     out.ranges = PredictionRanges::load(data.prediction_errors());
   }

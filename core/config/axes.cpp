@@ -91,6 +91,21 @@ void check_placement(const Scenario& s) {
              "every axis larger than one has a place");
 }
 
+/// An axis of one rank may be left out, and then has a place all the same: the usual one where what is stated is in
+/// the usual order, else the last.
+void complete_placement(StrategySettings& s) {
+  const auto stated = [&s](const std::string& axis) {
+    return std::find(s.placement.begin(), s.placement.end(), axis) != s.placement.end();
+  };
+  const std::vector<std::string> usual = StrategySettings{}.placement;
+  std::vector<std::string> in_order, missing;
+  for (const std::string& axis : usual) (stated(axis) ? in_order : missing).push_back(axis);
+  if (in_order == s.placement)
+    s.placement = usual;
+  else
+    s.placement.insert(s.placement.end(), missing.begin(), missing.end());
+}
+
 }  // namespace
 
 void check_scenario(const Scenario& scenario) {
@@ -127,6 +142,7 @@ void resolve_axes(Scenario& scenario, int devices) {
   check_data_parallel(scenario);
   if (st.dp_replicate == 0) st.dp_replicate = st.dp / st.dp_shard;
   check_scenario(scenario);
+  complete_placement(st);
 }
 
 }  // namespace rehearse

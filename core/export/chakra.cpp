@@ -16,6 +16,7 @@
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/program/operation_class.hpp"
+#include "core/strategy/workload.hpp"
 #include "core/trace/chakra_format.hpp"
 
 namespace rehearse::exporting {
@@ -240,6 +241,8 @@ Exported write_chakra(const ExportInput& in) {
   out.settings.push_back({"strategy", "", "nodes", fmt::format("{} ranks", ranks.size())});
   out.left_out.push_back(
       {"cluster", in.cluster.name(), "a trace says what runs, not on what: --to simgrid writes that"});
+  out.left_out.push_back({"model", in.workload.network.name, "a trace holds the operations that it comes to"});
+  for (const char* group : {"training", "strategy"}) out.left_out.push_back({group, "", "likewise"});
   if (static_cast<int>(ranks.size()) < in.program.mesh.ranks())
     out.notes.push_back(fmt::format("{} of {} ranks are written, one of each role: the others of a role do the same",
                                     ranks.size(), in.program.mesh.ranks()));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ExportInput {
   Bytes host_memory_per_gpu;                     ///< Pinned and pageable memory that the plan keeps per rank.
   std::string version;                           ///< Of this program.
   std::filesystem::path models;                  ///< Folder of the registered models (ModelLibrary).
+  std::set<std::string> by_profile = {};         ///< Keys whose values the framework's profile gave.
 };
 
 struct ExportedFile {

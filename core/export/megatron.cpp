@@ -339,6 +339,10 @@ Exported write_megatron(const ExportInput& in) {
   Mapped m = map_settings(in, rules_megatron(), "Megatron-LM");
   Exported out;
   add_model(m, model_flags(in));
+  if (in.scenario.training.optimizer == Optimizer::adam && in.scenario.training.weight_decay == 0)
+    m.left_out.push_back(
+        {"training.optimizer", "adam", "Megatron's adam is adamw; without decay of weights the two are one"});
+  round_tokens(m, in, in.scenario.training.sequence_length, "samples");
   if (in.scenario.training.tokens == 0)
     m.left_out.push_back(
         {"training.tokens", "0",

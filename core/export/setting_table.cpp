@@ -89,13 +89,22 @@ Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flag
 
 namespace {
 
-bool of_prediction(const std::string& key) {
-  return key == "schema" || key == "model" || key == "calibration" || key == "collective_table" ||
-         key.starts_with("cluster") || key.starts_with("input") || key == "framework.name";
+/// What a target says by itself, or what comes with it.
+bool of_target(const std::string& key) {
+  return key == "schema" || key == "model" || key.starts_with("cluster") || key == "framework.name";
 }
 
-/// What the software does by itself is none of a job's settings, unless a rule says so.
-bool of_software(const std::string& key) { return key.starts_with("framework."); }
+/// How to predict, not how to train.
+bool of_prediction(const std::string& key) {
+  return key == "calibration" || key == "collective_table" || key.starts_with("input");
+}
+
+/// What software does by itself is none of a job's settings: facts of the framework, and what its profile says where
+/// the target has no rule.
+bool of_software(const std::string& key, bool ruled, const ExportInput& in) {
+  if (in.scenario.stated.contains(key)) return false;
+  return key.starts_with("framework.") || (!ruled && in.by_profile.contains(key));
+}
 
 const Json* find(const Json& document, const std::string& key) {
   const Json* at = &document;
@@ -153,10 +162,15 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
   Mapped out;
   for (const KeyHelp& help : scenario_keys()) {
     const Json* value = find(scenario, help.key);
-    if (value == nullptr || value->is_null() || of_prediction(help.key)) continue;
+    if (value == nullptr || value->is_null() || of_target(help.key)) continue;
     const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
     const bool silent = *value == fallback || (value->is_array() && value->empty()) ||
                         (value->is_string() && value->get<std::string>().empty());
+    if (of_prediction(help.key)) {
+      if (!silent && !value->is_object())
+        out.left_out.push_back({help.key, plain(*value), "says how to predict, not how to train"});
+      continue;
+    }
     const auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.key == help.key; });
     if (rule != rules.end()) {
       if (const auto flags = rule->write(*value, input)) {
@@ -173,7 +187,7 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
       continue;
     }
     if (value->is_object()) continue;  // Its members are keys of their own.
-    if (of_software(help.key) && !input.scenario.stated.contains(help.key)) continue;
+    if (of_software(help.key, rule != rules.end(), input)) continue;
     // Where a profile has other defaults, what the scenario states at its own default is said, too.
     const bool meant =
         !input.scenario.framework.name.empty() && input.scenario.stated.contains(help.key) && fallback != "auto";
@@ -184,6 +198,14 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
          rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
   }
   return out;
+}
+
+void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what) {
+  const auto tokens = static_cast<std::int64_t>(input.scenario.training.tokens);
+  if (each <= 0 || tokens % each == 0) return;
+  mapped.left_out.push_back(
+      {"training.tokens", std::to_string(tokens),
+       fmt::format("in whole {}: {} of them are {} tokens", what, tokens / each, tokens / each * each)});
 }
 
 void add_model(Mapped& mapped, const Flags& flags) {

@@ -53,6 +53,10 @@ struct Mapped {
 /// That key, for targets whose gradients autograd adds up.
 [[nodiscard]] Rule autograd_sums();
 
+/// Lists that training.tokens, which the target counts in `what` ("steps") of `each` tokens, are no whole number of
+/// them.
+void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what);
+
 /// Adds flags that come from the model, listed under "model".
 void add_model(Mapped& mapped, const Flags& flags);
 

@@ -83,7 +83,7 @@ Exported write_simgrid(const ExportInput& in) {
       {"cluster", c.name(), "platform", fmt::format("{} hosts, {} links", c.device_count(), c.link_count())});
   out.left_out.push_back({"model", in.workload.network.name,
                           "a platform says what there is, not what runs on it: --to chakra writes that"});
-  out.left_out.push_back({"strategy", "", "likewise"});
+  for (const char* group : {"training", "strategy"}) out.left_out.push_back({group, "", "likewise"});
   return out;
 }
 

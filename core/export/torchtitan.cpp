@@ -208,6 +208,13 @@ Exported write_torchtitan(const ExportInput& in) {
     m.left_out.push_back({"model", in.workload.network.name,
                           "torchtitan knows it by no name and flavor: register it (torchtitan/models), then set "
                           "model.name and model.flavor"});
+  round_tokens(m, in, in.scenario.training.global_batch * in.scenario.training.sequence_length, "steps");
+  if (in.scenario.strategy.zero_stage == 3 && !in.scenario.strategy.fsdp.enabled) {
+    m.left_out.push_back({"strategy.zero_stage", "3",
+                          "written as what shards the same there, PyTorch's FSDP: strategy.fsdp.enabled=true"});
+    for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"})
+      m.left_out.push_back({key, "", "likewise"});
+  }
   if (pools(in.cluster).size() > 1)
     m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()),
                           "torchtitan gives every rank of an axis the same share"});

@@ -109,6 +109,55 @@ std::string caution_of(const PredictionKind& kind, const RangeCell& cell) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
+/// The narrowest cell that `kind` lies in.
+const RangeCell& cell_for(const std::vector<RangeCell>& cells, const PredictionKind& kind) {
+  for (const PredictionKind& k : wider(kind)) {
+    const auto at = std::find_if(cells.begin(), cells.end(), [&](const RangeCell& c) { return c.kind == k; });
+    if (at != cells.end()) return *at;
+  }
+  throw Error(ErrorKind::check_failed, "ranges without the widest kind");
+}
+
+void set_factors(const ErrorOutlook& o, double& low, double& middle, double& high) {
+  const double half = o.half_width();
+  low = std::exp(o.bias - half), middle = std::exp(o.bias), high = std::exp(o.bias + half);
+}
+
+PredictionRange range_in(const std::vector<RangeCell>& cells, const PredictionKind& kind) {
+  PredictionRange out;
+  if (cells.empty()) return out;
+  const RangeCell& from = cell_for(cells, kind);
+  const RangeCell& counted = from.rows > 0 ? from : cell_for(cells, {kind.model, "", from.kind.framework});
+  set_factors(from.outlook, out.p10, out.middle, out.p90);
+  ErrorOutlook pair;  // The difference of two steps of one source.
+  pair.rest_variance = 2 * from.outlook.rest_variance;
+  pair.rest_uneven = from.outlook.rest_uneven;
+  out.apart = std::exp(pair.half_width());
+  out.rows = counted.rows;
+  out.sources = counted.sources;
+  out.rows_of = words_of(counted.kind);
+  out.caution = caution_of(kind, from);
+  return out;
+}
+
+std::vector<RangeCell> cells_in(const json& document, const char* key, const std::string& file) {
+  const std::string where = fmt::format("{}: /{}", file, key);
+  if (!document.contains(key) || !document.at(key).is_array()) refuse_at(where, "wanted a list");
+  std::vector<RangeCell> out;
+  for (const json& cell : document.at(key))
+    out.push_back(cell_of(CellReader(cell, fmt::format("{}/{}", where, out.size()))));
+  if (std::none_of(out.begin(), out.end(), [](const RangeCell& c) { return c.kind == PredictionKind{}; }))
+    refuse_at(where, "none is of all rows (model, generation and framework empty)");
+  return out;
+}
+
+std::string listed_cells(const std::vector<RangeCell>& cells) {
+  std::string out;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    out += fmt::format("  {}{}\n", json_of(cells[i]).dump(), i + 1 < cells.size() ? "," : "");
+  return out;
+}
+
 }  // namespace
 
 std::string strategy_family(const StrategySettings& s) {
@@ -151,18 +200,16 @@ PredictionRanges PredictionRanges::load(const std::filesystem::path& path) {
   const json document = load_json(file);
   if (!document.is_object() || document.value("schema", json()) != kPredictionRangeSchema)
     refuse_at(file + ": /schema", fmt::format("wanted {}", kPredictionRangeSchema));
-  if (!document.contains("kinds") || !document.at("kinds").is_array()) refuse_at(file + ": /kinds", "wanted a list");
   PredictionRanges out;
-  for (const json& cell : document.at("kinds"))
-    out.cells_.push_back(cell_of(CellReader(cell, fmt::format("{}: /kinds/{}", file, out.cells_.size()))));
-  if (std::none_of(out.cells_.begin(), out.cells_.end(), [](const RangeCell& c) { return c.kind == PredictionKind{}; }))
-    refuse_at(file + ": /kinds", "none is of all rows (model, generation and framework empty)");
+  out.cells_ = cells_in(document, "kinds", file);
+  if (document.contains("peak_memory")) out.memory_cells_ = cells_in(document, "peak_memory", file);
   return out;
 }
 
-PredictionRanges PredictionRanges::of(const RangeFit& fit) {
+PredictionRanges PredictionRanges::of(const RangeFit& fit, const RangeFit* memory) {
   PredictionRanges out;
   out.cells_ = fit.cells();
+  if (memory != nullptr) out.memory_cells_ = memory->cells();
   return out;
 }
 
@@ -172,55 +219,42 @@ PredictionRanges PredictionRanges::with_own(std::vector<ErrorGroup> own) const {
   return out;
 }
 
-const RangeCell& PredictionRanges::cell(const PredictionKind& kind) const {
-  for (const PredictionKind& k : wider(kind)) {
-    const auto at = std::find_if(cells_.begin(), cells_.end(), [&](const RangeCell& c) { return c.kind == k; });
-    if (at != cells_.end()) return *at;
-  }
-  throw Error(ErrorKind::check_failed, "ranges without the widest kind");
-}
-
 PredictionRange PredictionRanges::range(const PredictionKind& kind) const {
-  PredictionRange out;
-  if (cells_.empty()) return out;
-  const RangeCell& from = cell(kind);
-  const RangeCell& counted = from.rows > 0 ? from : cell({kind.model, "", from.kind.framework});
-  const auto factors = [](const ErrorOutlook& o, double& low, double& middle, double& high) {
-    const double half = o.half_width();
-    low = std::exp(o.bias - half), middle = std::exp(o.bias), high = std::exp(o.bias + half);
-  };
-  factors(from.outlook, out.p10, out.middle, out.p90);
-  ErrorOutlook pair;  // The difference of two steps of one source.
-  pair.rest_variance = 2 * from.outlook.rest_variance;
-  pair.rest_uneven = from.outlook.rest_uneven;
-  out.apart = std::exp(pair.half_width());
-  out.rows = counted.rows;
-  out.sources = counted.sources;
-  out.rows_of = words_of(counted.kind);
-  out.caution = caution_of(kind, from);
-  if (own_.empty()) return out;
+  PredictionRange out = range_in(cells_, kind);
+  if (own_.empty() || cells_.empty()) return out;
   out.p10_before = out.p10, out.middle_before = out.middle, out.p90_before = out.p90;
   std::vector<OwnErrors> own;
   for (const ErrorGroup& g : own_) {
-    own.push_back({g, cell(g.kind).outlook});
+    own.push_back({g, cell_for(cells_, g.kind).outlook});
     out.own_rows += g.rows;
   }
-  factors(outlook_with_own(from.outlook, kind, own), out.p10, out.middle, out.p90);
+  set_factors(outlook_with_own(cell_for(cells_, kind).outlook, kind, own), out.p10, out.middle, out.p90);
+  return out;
+}
+
+PredictionRange PredictionRanges::memory_range(const PredictionKind& kind) const {
+  return range_in(memory_cells_, kind);
+}
+
+std::vector<PredictionKind> PredictionRanges::measured_in(const std::string& framework) const {
+  std::vector<PredictionKind> out;
+  for (const RangeCell& c : cells_)
+    if (c.kind.framework == framework && !c.kind.generation.empty() && c.rows > 0) out.push_back(c.kind);
   return out;
 }
 
 std::string PredictionRanges::to_json() const {
   const std::string what =
-      "How far predicted step times are off, by kind of model, GPU generation and framework; an empty text is one that "
+      "How far predicted step times (kinds) and peak memory are off, by kind of model, GPU generation and framework; "
+      "an empty text is one that "
       "isn't known or was never measured. Of log(measured / predicted): the bias, and standard deviations of the bias "
       "itself (for it is known from few sources), of a source's effect, of what it adds on one generation of GPUs, "
       "of the rest (the median over sources), and of the logarithm of the rest's variance from source to source. "
       "Written by rehearse validate --measurements ... --write-ranges.";
-  std::string out = fmt::format("{{\n \"schema\": {},\n \"what\": {},\n \"kinds\": [\n",
-                                json(kPredictionRangeSchema).dump(), json(what).dump());
-  for (std::size_t i = 0; i < cells_.size(); ++i)
-    out += fmt::format("  {}{}\n", json_of(cells_[i]).dump(), i + 1 < cells_.size() ? "," : "");
-  return out + " ]\n}\n";
+  std::string out = fmt::format("{{\n \"schema\": {},\n \"what\": {},\n \"kinds\": [\n{} ]",
+                                json(kPredictionRangeSchema).dump(), json(what).dump(), listed_cells(cells_));
+  if (!memory_cells_.empty()) out += fmt::format(",\n \"peak_memory\": [\n{} ]", listed_cells(memory_cells_));
+  return out + "\n}\n";
 }
 
 }  // namespace rehearse

@@ -1,6 +1,6 @@
 #pragma once
 // How far a prediction may be off: the likely range of a step time, and the middle of it, for jobs that nobody has
-// measured (topologies/prediction_errors.json, which `validate --write-ranges` writes).
+// measured (topologies/prediction_errors.json, which `validate --write-ranges` writes). Likewise of peak memory.
 //
 //   const auto ranges = PredictionRanges::load("topologies/prediction_errors.json");
 //   const PredictionRange r = ranges.range({"experts", "hopper"});
@@ -50,9 +50,10 @@ struct PredictionRange {
 class PredictionRanges {
  public:
   /// Throws Error (usage) with file and JSON path for anything missing, unknown or mistyped, and where the widest kind
-  /// is absent.
+  /// is absent. Peak memory may be left out: nothing is known of it then.
   [[nodiscard]] static PredictionRanges load(const std::filesystem::path& file);
-  [[nodiscard]] static PredictionRanges of(const RangeFit& fit);
+  /// `memory`: of peak memory; without it memory_range() knows nothing.
+  [[nodiscard]] static PredictionRanges of(const RangeFit& fit, const RangeFit* memory = nullptr);
 
   /// The same ranges for somebody who has measured steps: `own` is one more source. Its effect is normal around 0 as
   /// sources' effects are, and its rows tell it as far as they agree with one another; what they tell of it counts for
@@ -62,13 +63,15 @@ class PredictionRanges {
   /// The narrowest known of: this framework on this generation; this framework; this kind of model on this generation;
   /// this kind of model; all models.
   [[nodiscard]] PredictionRange range(const PredictionKind& kind) const;
+  /// The same of peak memory as an allocator counts it. The user's own steps do not count.
+  [[nodiscard]] PredictionRange memory_range(const PredictionKind& kind) const;
+  /// Kinds of jobs that some source measured in `framework`, on each generation of GPUs.
+  [[nodiscard]] std::vector<PredictionKind> measured_in(const std::string& framework) const;
   /// The file's text: load() of it gives the same ranges.
   [[nodiscard]] std::string to_json() const;
 
  private:
-  [[nodiscard]] const RangeCell& cell(const PredictionKind& kind) const;
-
-  std::vector<RangeCell> cells_;
+  std::vector<RangeCell> cells_, memory_cells_;
   std::vector<ErrorGroup> own_;
 };
 

@@ -90,7 +90,8 @@ def generations(data):
 
 
 def by_kind(ranges):
-    return {(kind["model"], kind["generation"], kind["framework"]): kind for kind in ranges["kinds"]}
+    return {(quantity, kind["model"], kind["generation"], kind["framework"]): kind
+            for quantity in ("kinds", "peak_memory") for kind in ranges.get(quantity, [])}
 
 
 # Figures

@@ -73,6 +73,9 @@ std::string job_name(const std::string& scenario) {
 Exported exported(const Session& session, const Program& program, const std::string& target) {
   const CostModel cost = session.cost_model();
   const MemoryReport memory = memory_report(program, session.cluster, MemoryRule(session.cluster));
+  std::set<std::string> by_profile;
+  for (const TakenFact& t : session.taken)
+    if (!t.stated) by_profile.insert(t.fact.key);
   const ExportInput input{job_name(session.scenario.origin),
                           session.scenario,
                           session.workload,
@@ -82,7 +85,8 @@ Exported exported(const Session& session, const Program& program, const std::str
                           decoder_stack(session.scenario, session.data.models()),
                           host_memory(memory),
                           rehearse_version(),
-                          session.data.models()};
+                          session.data.models(),
+                          std::move(by_profile)};
   Exported out = exporters().at(target).value(input);
   check_abilities(session, target);  // After what no framework of the target's kind could do.
   return out;

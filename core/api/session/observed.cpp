@@ -14,6 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/import/traces/read_trace.hpp"
+#include "core/report/results/range_words.hpp"
 #include "core/scoreboard/scoreboard.hpp"
 
 namespace rehearse {
@@ -100,9 +101,19 @@ PredictionRanges ranges_for(const Session& session) {
   return session.own.empty() ? out : out.with_own(session.own);
 }
 
-PredictionRange range_of(const Session& session) {
-  return ranges_for(session).range(
-      kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name)));
+namespace {
+
+PredictionKind kind_in(const Session& session) {
+  return kind_of(session.workload.network, session.cluster, framework_name(session.scenario.framework.name));
+}
+
+}  // namespace
+
+PredictionRange range_of(const Session& session) { return ranges_for(session).range(kind_in(session)); }
+
+PeakRange peak_range_of(const Session& session) {
+  const PredictionRange r = PredictionRanges::load(session.data.prediction_errors()).memory_range(kind_in(session));
+  return {r.p10, r.p90, rests_on(r), r.rows, r.sources};
 }
 
 }  // namespace rehearse

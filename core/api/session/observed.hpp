@@ -27,5 +27,7 @@ void observe(Session& session, const std::vector<std::string>& files);
 [[nodiscard]] PredictionRanges ranges_for(const Session& session);
 /// That of the session's own kind of job.
 [[nodiscard]] PredictionRange range_of(const Session& session);
+/// The same of its peak memory.
+[[nodiscard]] PeakRange peak_range_of(const Session& session);
 
 }  // namespace rehearse

@@ -22,6 +22,7 @@ Document report_of(const Exported& e, const std::string& target, const std::stri
   Document out;
   nlohmann::ordered_json json{{"schema", "rehearse/export/v1"},
                               {"target", target},
+                              {"framework", framework_of_target(target)},
                               {"folder", folder},
                               {"files", nlohmann::ordered_json::array()},
                               {"settings", nlohmann::ordered_json::array()},
@@ -35,7 +36,7 @@ Document report_of(const Exported& e, const std::string& target, const std::stri
   }
   if (e.files.size() > 7) facts.rows.emplace_back("", fmt::format("and {} more", e.files.size() - 7));
   out.blocks.emplace_back(std::move(facts));
-  Table left{"Without a flag in the target", {{"key"}, {"value"}, {"why"}}, {}};
+  Table left{"Left out, or not said as it stands", {{"key"}, {"value"}, {"why"}}, {}};
   out.records = {"", {{"key"}, {"value"}, {"flag"}, {"text"}}, {}};
   for (const ExportedSetting& s : e.settings) {
     json["settings"].push_back({{"key", s.key}, {"value", s.value}, {"flag", s.flag}, {"text", s.text}});

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "core/framework/framework.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
 
@@ -45,6 +46,23 @@ Facts abilities_of(const Framework& f) {
   return out;
 }
 
+/// Measured steps beside their predictions, by kind of job.
+std::vector<DocumentBlock> errors_of(const DataDirectory& data, const Framework& f) {
+  const PredictionRanges ranges = PredictionRanges::load(data.prediction_errors());
+  Table out{"How far off predictions of its steps were, of all releases",
+            {{"models"}, {"GPUs"}, {"sources", true}, {"rows", true}, {"steps took %", true}, {"8 of 10, %", true}},
+            {}};
+  const auto percent = [](double factor) { return fmt::format("{:+.0f}", 100 * (factor - 1)); };
+  for (const PredictionKind& kind : ranges.measured_in(f.name)) {
+    const PredictionRange r = ranges.range(kind);
+    out.rows.push_back({kind.model, kind.generation, std::to_string(r.sources), std::to_string(r.rows),
+                        percent(r.middle), fmt::format("{} to {}", percent(r.p10), percent(r.p90))});
+  }
+  if (out.rows.empty())
+    return {Paragraph{"No source measured it: its predictions have the range of a job without a framework."}};
+  return {std::move(out), Paragraph{"Steps of sources that nobody has seen, over their prediction."}};
+}
+
 Frameworks all_of(const DataDirectory& data) { return Frameworks::load(data.frameworks()); }
 
 }  // namespace
@@ -73,6 +91,7 @@ std::vector<DocumentBlock> framework_page(const DataDirectory& data, const std::
   if (!f.date.empty()) out.emplace_back(Facts{"", {{"released", f.date}}});
   out.emplace_back(facts_of(f));
   if (Facts can = abilities_of(f); !can.rows.empty()) out.emplace_back(std::move(can));
+  for (DocumentBlock& block : errors_of(data, f)) out.push_back(std::move(block));
   out.emplace_back(Facts{"", {{"use it", fmt::format("--set framework={}", f.id())}}});
   return out;
 }

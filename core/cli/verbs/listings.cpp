@@ -143,17 +143,24 @@ Table glossary(const DataDirectory& data) {
   return t;
 }
 
-/// A line for each key; type, range and default are on its page. What few set is counted only, but for `all`.
+/// A default as a column of few characters has it: lists lose their end, texts their quotes.
+std::string short_default(std::string text) {
+  constexpr std::size_t kLongest = 14;
+  if (text.size() > 1 && text.front() == '"') text = text.substr(1, text.size() - 2);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest - 3) + "...";
+}
+
+/// A line for each key; its page has type, range and more words. What few set is counted only, but for `all`.
 std::vector<DocumentBlock> keys_to_read(bool all) {
-  Table t{"", {{"key"}, {"what"}}, {}};
+  Table t{"", {{"key"}, {"default"}, {"what"}}, {}};
   std::size_t left_out = 0;
   for (const KeyHelp& k : scenario_keys()) {
     if (k.seldom && !all)
       ++left_out;
     else
-      t.rows.push_back({k.key, k.help});
+      t.rows.push_back({k.key, short_default(k.fallback), k.help});
   }
-  std::string more = "rehearse explain KEY says its type, range and default, and what it does.";
+  std::string more = "rehearse explain KEY says its type and range, and what it does.";
   if (left_out > 0)
     more += fmt::format(" {} more, what frameworks do and what few set: rehearse list keys --all.", left_out);
   return {std::move(t), Paragraph{std::move(more)}};

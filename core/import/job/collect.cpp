@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
+#include "core/config/scenario.hpp"
 #include "core/translate/language.hpp"
 
 namespace rehearse::job {
@@ -165,6 +166,22 @@ class Collector {
     };
   }
 
+  /// Throws Error (usage) for a file that is in Rehearse's own words.
+  static void refuse_scenario(const std::vector<JobSetting>& settings, const std::string& path) {
+    if (std::any_of(settings.begin(), settings.end(),
+                    [](const JobSetting& s) { return s.name == "schema" && s.text() == kScenarioSchema; }))
+      throw Error(ErrorKind::usage, "this is a scenario of Rehearse already, and needs no translation", path,
+                  fmt::format("rehearse simulate {}", path));
+  }
+
+  /// Launchers that exports write start a scenario, which lies beside them.
+  void refuse_launched_scenario() {
+    for (const ShellCommand& c : shell_.commands())
+      for (const Traced& word : c.words)
+        if (const int file = word.text.ends_with(".json") ? out_.files.find(word.text, c.place.file) : -1; file >= 0)
+          refuse_scenario(read_yaml(out_.files, file), out_.files.at(file).path);
+  }
+
   /// Reads a file of settings once.
   void add_file(int file, const std::string& language) {
     if (!used_.insert(file).second) return;
@@ -176,6 +193,7 @@ class Collector {
       for (const JobSetting& o : launch_->overrides)
         for (JobSetting& s : settings)
           if (s.name == o.name) s.values = o.values;
+    refuse_scenario(settings, f.path);
     interpolate(settings, environment());
     Section section{f.path, language.empty() ? language_of(settings) : language, {}};
     for (const JobSetting& s : settings) {
@@ -334,6 +352,7 @@ class Collector {
 
   void refuse_nothing() {
     if (std::any_of(out_.sections.begin(), out_.sections.end(), says_something)) return;
+    refuse_launched_scenario();
     const std::string& first = options_.files.front();
     const bool python =
         std::any_of(options_.files.begin(), options_.files.end(), [](const std::string& f) { return python_file(f); });

@@ -50,8 +50,11 @@ void finish_batch(Draft& d, const std::string& framework) {
     global = microbatch * dp * std::max<std::int64_t>(1, accumulation);
     d.follow("training.global_batch", global);
   }
-  if (microbatch <= 0) d.ask("the sequences of one microbatch", "--set strategy.microbatch=N");
-  if (global <= 0 && dp > 0) d.ask("the sequences of one step", "--set training.global_batch=N");
+  // Either follows from the other once the replicas are counted.
+  const bool counted = dp > 0;
+  if (microbatch <= 0 && (counted || global <= 0))
+    d.ask("the sequences of one microbatch", "--set strategy.microbatch=N");
+  if (global <= 0 && (counted || microbatch <= 0)) d.ask("the sequences of one step", "--set training.global_batch=N");
   if (global <= 0 || microbatch <= 0 || dp <= 0 || global % (dp * microbatch) == 0) return;
   throw Error(ErrorKind::usage,
               fmt::format("global batch {} is no multiple of dp({}) * microbatch({}) = {}", global, dp, microbatch,

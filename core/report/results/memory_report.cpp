@@ -81,6 +81,17 @@ std::string over_text(const MemoryReport& report) {
                             to_string_iec(report.suggestion->needed), to_string(report.suggestion->step_time));
 }
 
+/// Of the stage nearest to its capacity.
+std::string likely_text(const MemoryReport& report) {
+  const StageMemory& worst = report.tightest();
+  const Bytes low = report.needed(worst, report.range->p10), high = report.needed(worst, report.range->p90);
+  const char* fits = low > worst.capacity    ? ": all over its capacity"
+                     : high > worst.capacity ? ": its upper part is over the capacity"
+                                             : "";
+  return fmt::format("Likely range of what stage {} needs: {} to {}, for 8 of 10 such peaks{}. By {}.", worst.stage,
+                     to_string_iec(low), to_string_iec(high), fits, report.range->rests_on);
+}
+
 }  // namespace
 
 std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
@@ -88,6 +99,7 @@ std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
   std::vector<DocumentBlock> blocks{stage_table(report)};
   blocks.push_back(
       Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
+  if (report.range) blocks.push_back(Paragraph{likely_text(report)});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
   if (report.fits() && worst.barely())
     blocks.push_back(Paragraph{fmt::format(
@@ -122,6 +134,17 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
                          {"host_capacity_bytes", whole(s.host_capacity)}});
   }
   return out;
+}
+
+nlohmann::ordered_json memory_range_json(const MemoryReport& report) {
+  if (!report.range) return nullptr;
+  const StageMemory& worst = report.tightest();
+  return {{"stage", worst.stage},
+          {"needed_bytes_p10", whole(report.needed(worst, report.range->p10))},
+          {"needed_bytes_p90", whole(report.needed(worst, report.range->p90))},
+          {"rows", report.range->rows},
+          {"sources", report.range->sources},
+          {"rests_on", report.range->rests_on}};
 }
 
 nlohmann::ordered_json suggestion_json(const MemoryReport& report) {

@@ -16,6 +16,8 @@ namespace rehearse {
 /// The array `memory` of JSON results: {stage, rank, peak_bytes, allocated_bytes, reserved_bytes, needed_bytes,
 /// capacity_bytes, peak_at, by_category{}}.
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
+/// {stage, needed_bytes_p10, needed_bytes_p90, rows, sources, rests_on} of the stage nearest to its capacity, or null.
+[[nodiscard]] nlohmann::ordered_json memory_range_json(const MemoryReport& report);
 /// {changes, needed_bytes, step_time_s} or null.
 [[nodiscard]] nlohmann::ordered_json suggestion_json(const MemoryReport& report);
 /// One record per stage.

@@ -157,6 +157,7 @@ ordered_json step_json(const StepReport& r) {
   out["slowest_rank"] = r.slowest_rank;
   out["breakdown"] = breakdown_json(r.breakdown);
   out["memory"] = memory_json(r.memory);
+  out["memory_range"] = memory_range_json(r.memory);
   out["suggestion"] = suggestion_json(r.memory);
   out["backend"] = r.backend;
   out["folded"] = r.folded;
@@ -226,6 +227,7 @@ Document memory_document(const ReportHead& head, const MemoryReport& memory) {
   out.records = memory_records(memory);
   ordered_json json = head_json(head, memory.fits());
   json["memory"] = memory_json(memory);
+  json["memory_range"] = memory_range_json(memory);
   json["suggestion"] = suggestion_json(memory);
   json["scenario"] = ordered_json::parse(head.scenario_json);
   out.json = json.dump(2) + "\n";

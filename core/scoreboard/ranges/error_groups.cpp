@@ -85,7 +85,8 @@ ErrorGroup group_of(std::string source, PredictionKind kind, std::vector<double>
   return out;
 }
 
-std::vector<ErrorGroup> load_first_errors(const std::filesystem::path& path) {
+std::vector<ErrorGroup> load_first_errors(const std::filesystem::path& path, ErrorQuantity quantity) {
+  const char* wanted = quantity == ErrorQuantity::step_time ? "step_time" : "peak_memory";
   const std::string file = path.string();
   const json document = load_json(file);
   if (!document.is_object() || document.value("schema", json()) != kFirstErrorsSchema)
@@ -95,18 +96,19 @@ std::vector<ErrorGroup> load_first_errors(const std::filesystem::path& path) {
   int i = 0;
   for (const json& group : document.at("groups")) {
     const GroupReader from(group, fmt::format("{}: /groups/{}", file, i++));
-    if (from.text("quantity") == "step_time") out.push_back(first_errors_of(from));
+    if (from.text("quantity") == wanted) out.push_back(first_errors_of(from));
   }
   return out;
 }
 
-std::vector<ErrorGroup> groups_of(const Scoreboard& board) {
+std::vector<ErrorGroup> groups_of(const Scoreboard& board, ErrorQuantity quantity) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   std::map<Key, std::vector<double>> rows;
   for (const ScoredRow& row : board.rows) {
     if (!row.counts()) continue;
     const RowJob& job = *row.row.job;
-    rows[{source_of(row.row), job.model_kind, job.generation, job.framework}].push_back(-std::log1p(row.error));
+    const std::optional<double> error = quantity == ErrorQuantity::step_time ? row.error : row.memory_error;
+    if (error) rows[{source_of(row.row), job.model_kind, job.generation, job.framework}].push_back(-std::log1p(*error));
   }
   std::vector<ErrorGroup> out;
   for (auto& [key, errors] : rows) {

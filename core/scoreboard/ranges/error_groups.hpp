@@ -2,6 +2,7 @@
 // What ranges are fitted on: how far predictions were off, by source, kind of model, GPU generation and framework.
 //
 // Errors are natural logarithms of measured / predicted step time: 0.1 is a step that took 10 % longer than predicted.
+// The same of peak memory, where that was measured.
 
 #include <filesystem>
 #include <string>
@@ -38,12 +39,17 @@ struct ErrorGroup {
 /// Mean and deviation of `errors`, which must not be empty.
 [[nodiscard]] ErrorGroup group_of(std::string source, PredictionKind kind, std::vector<double> errors);
 
-/// Step times of topologies/first_errors.json. Throws Error (usage) with file and JSON path for anything missing or
-/// mistyped.
-[[nodiscard]] std::vector<ErrorGroup> load_first_errors(const std::filesystem::path& file);
+/// What was predicted and measured.
+enum class ErrorQuantity { step_time, peak_memory };
 
-/// Rows that count, by the words that their citations begin with.
-[[nodiscard]] std::vector<ErrorGroup> groups_of(const Scoreboard& board);
+/// Errors of topologies/first_errors.json. Throws Error (usage) with file and JSON path for anything missing or
+/// mistyped.
+[[nodiscard]] std::vector<ErrorGroup> load_first_errors(const std::filesystem::path& file,
+                                                        ErrorQuantity quantity = ErrorQuantity::step_time);
+
+/// Rows that count, and hold the quantity, by the words that their citations begin with.
+[[nodiscard]] std::vector<ErrorGroup> groups_of(const Scoreboard& board,
+                                                ErrorQuantity quantity = ErrorQuantity::step_time);
 
 /// The name under which a framework's errors are kept, from what rows call it: in lower case, without release, year and
 /// remarks, words joined by '-'. "Megatron-LM 2021" is "megatron-lm", "torchtitan@0.2" "torchtitan", "NeMo AutoModel,

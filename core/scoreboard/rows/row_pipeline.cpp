@@ -176,6 +176,9 @@ void map_sharding(RowFields& f, RowJob& job) {
   if (*zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) {
     s.fsdp.reshard_after_forward = Reshard::never;
     stated.keep("strategy.fsdp.reshard_after_forward");
+  } else if (holds(f.text("fsdp_sharding"), "FULL_SHARD")) {
+    s.fsdp.reshard_after_forward = Reshard::always;
+    stated.keep("strategy.fsdp.reshard_after_forward");
   }
 }
 

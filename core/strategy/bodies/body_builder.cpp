@@ -196,8 +196,10 @@ int reordered(BodyBuilder& body, int formal, const std::string& name, Phase phas
 
 }  // namespace
 
-int BodyBuilder::buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category) {
+int BodyBuilder::buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category,
+                             std::optional<DType> dtype) {
   Tensor made = tensor(formal);
+  made.dtype = dtype.value_or(made.dtype);
   made.name += "@" + suffix;
   made.lifetime = Lifetime::scratch;
   made.category = category;

@@ -91,7 +91,8 @@ class BodyBuilder {
   int redistribute(int formal, const Layout& to, const std::string& name, Phase phase);
   /// A buffer like `formal`, of this body alone: `name` in the body, "TENSOR@SUFFIX" in the Program, which counts it as
   /// `category`.
-  int buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category);
+  int buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category,
+                  std::optional<DType> dtype = std::nullopt);
   /// What a scatter along `axis` reads: `formal`, or a copy of it in the order of ranks where samples come first.
   int in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase);
 

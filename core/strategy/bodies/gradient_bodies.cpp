@@ -231,20 +231,25 @@ void StepBodies::scatter_lists(BodyBuilder& body, const std::vector<Operand>& mo
 /// Whole gradients, a rank's terms of the sum, become the slices it updates; what is still a sum between copies is then
 /// all-reduced.
 void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params, int base, bool add) {
-  std::vector<Operand> moved, copies, added;
+  std::vector<Operand> moved, copies, cast, added;
   const AxisSet over = axes_of(optimizer_of(layout_of(params.front())));
   AxisSet between;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
-    const Tensor& whole = nth(frame_.program.tensors, grad_tensor(p));
+    const Tensor whole = nth(frame_.program.tensors, grad_tensor(p));
     for (const auto& [a, l] : whole.layout)
       if (std::holds_alternative<Partial>(l) && data_axis(a) && !over.contains(a)) between.insert(a);
     int slice = body.bound("slice", state(p).reduced, {at, state(p).passes, false});
-    const int sum = slice;
     if (add) {
-      slice = body.buffer_like(slice, "received", "received", MemoryCategory::communication);
+      const int sum = slice;
+      slice = body.buffer_like(sum, "received", "received", MemoryCategory::communication);
       added.push_back(read(slice));
       added.push_back(update(sum));
+    }
+    if (body.tensor(slice).dtype != whole.dtype) {
+      cast.push_back(write(slice));
+      slice = body.buffer_like(slice, "reduced", "reduced", MemoryCategory::communication, whole.dtype);
+      cast.insert(cast.end() - 1, read(slice));
     }
     moved.push_back(read(body.bound("grad", grad_tensor(p), {at, false, true})));
     moved.push_back(write(slice));
@@ -266,6 +271,16 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
               .operands = copies,
               .stream = frame_.dp_replicate,
               .phase = Phase::other,
+              .predicate = ExprPool::kOne});
+  }
+  if (!cast.empty()) {
+    ComputeTask narrow;
+    narrow.op = ComputeOp::cast;
+    body.add({.name = "to_kept_dtype",
+              .kind = narrow,
+              .operands = cast,
+              .stream = between.empty() ? frame_.dp : frame_.dp_replicate,
+              .phase = Phase::optimizer,
               .predicate = ExprPool::kOne});
   }
   if (!add) return;

@@ -46,6 +46,9 @@ void StepBodies::make_states(int first, int last) {
       const bool on_host = plan_.optimizer_on_host;
       // Slices of several microbatches are added up on the device.
       s.passes = plan_.updates_in_backward || (on_host && s.divided && frame_.program.microbatches == 1);
+      if (plan_.gradients_as_parameters && !divides &&
+          !frame_.mixed)  // As autograd makes them, and nobody reduces them.
+        nth(frame_.program.tensors, blocks_[b].grad[p]).dtype = param.dtype;
       s.reduced = make_reduced(blocks_[b].grad[p], param, s);
       if (on_host) s.host_gradient = on_host_of(s.reduced);
       make_optimizer_state(s, blocks_[b].spec->params[p], param, is_embedding(*blocks_[b].spec, p));
@@ -78,6 +81,7 @@ int StepBodies::make_reduced(int grad, const Tensor& param, const ParamState& st
     reduced.initial.clear();
   }
   if (state.divided) {
+    if (plan_.gradients_as_parameters) reduced.dtype = frame_.mixed ? DType::fp32 : param.dtype;
     make_transient(grad, MemoryCategory::communication);
   } else {
     if (state.passes) make_transient(grad, MemoryCategory::gradients);

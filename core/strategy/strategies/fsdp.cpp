@@ -22,6 +22,12 @@ const SettingKey<bool> kLoneExperts = declare_key(
          "Gathered into a copy, their gradients made whole in a buffer. false: they stay where they are, as other "
          "weights without replicas do (NeMo Automodel)."});
 
+const SettingKey<bool> kAsParameters = declare_key(
+    "framework.gradients_as_parameters", false, "Slices of gradients are kept in the type of the parameters' slices.",
+    {.detail =
+         "They are cast after their reduction, which training.gradient_dtype is the type of, and added up in that "
+         "type: PyTorch's fully_shard. false: they keep the type that they were reduced in."});
+
 class Fsdp final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
@@ -51,6 +57,7 @@ class Fsdp final : public Strategy {
     if (request.workload.network.routing() != nullptr && (copies > 1 || kLoneExperts(request.workload.kernels)))
       plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
     plan.shard_gradients = plan.shard_parameters = true;
+    plan.gradients_as_parameters = kAsParameters(request.workload.kernels);
     // Where the master copy is in host memory, the device has slices of its own, unless those are there, too.
     plan.gather_master = s.offload == Offload::none || s.offload == Offload::activations || offloads_parameters(s);
   }

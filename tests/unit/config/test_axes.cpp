@@ -96,6 +96,18 @@ TEST_CASE("every axis larger than one has a place") {
   CHECK_NOTHROW(with({"strategy.placement=tp,dp"}));
 }
 
+TEST_CASE("an axis of one rank that has no place stated has the usual one, or the last") {
+  const auto placed = [](const std::string& stated) {
+    Scenario s = with({"strategy.tp=2", "strategy.placement=" + stated}, "training.global_batch=64");
+    resolve_axes(s, 8);
+    return s.strategy.placement;
+  };
+  using Axes = std::vector<std::string>;
+  CHECK(placed("tp,dp") == Axes{"tp", "cp", "ep", "dp", "pp"});
+  CHECK(placed("dp,tp") == Axes{"dp", "tp", "cp", "ep", "pp"});
+  CHECK(placed("tile_h,dp,tp") == Axes{"tile_h", "dp", "tp", "cp", "ep", "pp"});
+}
+
 TEST_CASE("one device needs no strategy") {
   Scenario s = parsed(kLeast);
   resolve_axes(s, 1);

@@ -3,8 +3,10 @@
 
 usage: round_trip.py REHEARSE SCENARIOS [NAME...]
 
-A scenario is exported with the target's framework, imported, and both are resolved. They must agree in every key but the cluster and those that the
-export listed as left out. Scenarios that a target refuses are none of its business. Prints one line a pair, and fails where one differs.
+A target refuses a scenario, or names the keys that it leaves out; all others must come back as they went, and with them
+the step and the memory that follow. A job is exported for the framework of its target, and for that which import finds
+in what was written. What is left out is given to import as a user would give it. The cluster is the user's own.
+Prints one line for each pair, and fails where one differs.
 """
 import json
 import pathlib
@@ -12,18 +14,24 @@ import subprocess
 import sys
 import tempfile
 
-# Target, framework, the file it writes, and keys that its file does not hold: models and lengths that stand in a training script.
-TARGETS = [
-    ("megatron", "megatron-core", "pretrain.sh", ()),
-    ("torchtitan", "torchtitan@0.2.2", "train.toml", ()),
-    ("deepspeed", "deepspeed", "ds_config.json", ("training.sequence_length",)),
-]
-# What no file of theirs holds: how long to train stands for itself, the cluster is the user's.
-APART = ("schema", "cluster", "training.tokens", "calibration", "collective_table", "input")
+# How to predict is the user's own, too; a file's schema is none of its settings.
+APART = ("schema", "cluster", "calibration", "collective_table", "input")
 
 
-def run(*words):
-    return subprocess.run(words, capture_output=True, text=True)
+class Failed(Exception):
+    """Something that should have worked did not."""
+
+
+class Refused(Failed):
+    """The target cannot express the scenario, and export said why."""
+
+
+def run(program, *words):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    if done.returncode not in (0, 3):  # 3: more memory than there is, which is no matter of words.
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        raise Failed(errors[-1] if errors else f"{words[0]} ended with {done.returncode} and no error")
+    return done.stdout
 
 
 def flat(value, name=""):
@@ -35,94 +43,152 @@ def flat(value, name=""):
     return {name: value}
 
 
-def resolved(program, scenario, *settings):
-    done = run(program, "simulate", scenario, "--dry-run", *settings)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)
+def content(value):
+    """What a value that names a file comes to, wherever the file lies; any other as it is."""
+    return pathlib.Path(value).read_text() if isinstance(value, str) and pathlib.Path(value).is_file() else value
 
 
-def same_model(program, a, b, folder):
-    """A model by its name, by its file or in full is the same network."""
-    if a == b:
-        return True
-    counts = []
-    for model in (a, b):
-        name = model if isinstance(model, str) else None
-        if name:
-            counts.append(pathlib.Path(name).parent.name if name.endswith("config.json") else name)
-        else:
-            counts.append(json.dumps(model, sort_keys=True))
-    return counts[0] == counts[1] or (isinstance(a, dict) and isinstance(b, dict) and a.get("model_type") == b.get("model_type"))
+def under(key, names):
+    return any(key == name or key.startswith(name + ".") for name in names)
 
 
-def pair(program, scenario, target, framework, file, absent, folder):
-    out = folder / f"{scenario.stem}-{target}"
-    done = run(program, "export", str(scenario), "--to", target, "-o", str(out), "--set", f"framework={framework}", "--format", "json")
-    if done.returncode:
-        return None, done.stderr.strip().splitlines()[0][:110] if done.stderr else "refused"
-    left_out = {entry["key"] for entry in json.loads(done.stdout)["left_out"]}
-    before = resolved(program, str(scenario), "--set", f"framework={framework}")
-    if target == "deepspeed" and before["strategy"]["fsdp"]["enabled"] and before["strategy"]["dp_replicate"] == 1:
-        return None, "PyTorch's FSDP is ZeRO 3 there"
-    if target == "torchtitan" and before["strategy"]["zero_stage"] == 3 and not before["strategy"]["fsdp"]["enabled"]:
-        return None, "ZeRO 3 is PyTorch's FSDP there"
-    cluster = before["cluster"]
-    words = [program, "import", "job", str(out / file), "-o", str(out / "back.json"), "--framework", framework, "--format", "json"]
-    gpus = 1
+def machines_of(scenario):
+    """Options that name machines for the scenario's ranks: its own, or the first of a mixed cluster."""
+    ranks = 1
     for axis in ("dp", "cp", "tp", "pp", "tile_h", "tile_w"):
-        gpus *= before["strategy"][axis]
+        ranks *= scenario["strategy"][axis]
+    cluster = scenario["cluster"]
     if isinstance(cluster, str):
-        words += ["--cluster", cluster]
-    elif "machine" in cluster:
-        words += ["--cluster", cluster["machine"], "--gpus", str(gpus)] + (["--network", cluster["network"]] if cluster.get("network") else [])
-    else:
-        return None, "a mixed cluster"
-    model = before["model"]
-    if "model" in left_out or target == "deepspeed":
-        if isinstance(model, str):
+        return ["--cluster", cluster]
+    part = cluster["parts"][0] if "parts" in cluster else cluster
+    network = ["--network", cluster["network"]] if cluster.get("network") else []
+    return ["--cluster", part["machine"], "--gpus", ranks, *network]
+
+
+class Trip:
+    """One scenario by one target."""
+
+    def __init__(self, program, scenario, target, folder):
+        self.program, self.scenario, self.target = program, scenario, target
+        self.folder = folder / f"{scenario.stem}-{target}"
+
+    def resolved(self, scenario, *settings):
+        return json.loads(run(self.program, "simulate", scenario, "--dry-run", *settings))
+
+    def export(self, *settings):
+        try:
+            return json.loads(run(self.program, "export", self.scenario, "--to", self.target, "-o", self.folder, *settings, "--format", "json"))
+        except Failed as why:
+            raise Refused(why) from why
+
+    def framework_in(self, file):
+        """What import takes the file for. Without machines it asks for them, and reports on standard error."""
+        done = subprocess.run([self.program, "import", "job", file, "--format", "json"], capture_output=True, text=True)
+        if not done.stderr.startswith("{"):
+            raise Failed(done.stderr.strip().splitlines()[0])
+        return json.JSONDecoder().raw_decode(done.stderr)[0]["framework"]
+
+    def import_job(self, file, framework, before, left_out):
+        """What comes back, all that was left out being given."""
+        words = ["--framework", framework, *machines_of(before)]
+        if under("model", left_out):
+            model = before["model"]
+            if not isinstance(model, str):
+                model, text = self.folder / "model" / "config.json", json.dumps(model)
+                model.parent.mkdir(exist_ok=True)
+                model.write_text(text)
             words += ["--model", model]
-        else:
-            (out / "model").mkdir(exist_ok=True)
-            (out / "model" / "config.json").write_text(json.dumps(model))
-            words += ["--model", str(out / "model" / "config.json")]
-    for key in sorted(left_out | set(absent)):
-        if key in ("model", "cluster.parts", "training.tokens"):
+        values = flat(before)
+        for key in sorted(left_out):
+            if key in values and key != "model" and not under(key, APART) and values[key] not in (None, "auto"):
+                value = values[key]
+                if content(value) is not value:
+                    value = str(pathlib.Path(value).resolve())
+                words += ["--set", f"{key}={json.dumps(value)}"]
+        back = self.folder / "back.json"
+        run(self.program, "import", "job", file, "-o", back, *words, "--format", "json")
+        return back
+
+    def differences(self, before, after, left_out):
+        wanted, found = flat(before), flat(after)
+        out = [f"{key}: {wanted[key]} -> {found.get(key)}" for key in wanted
+               if key != "model" and not under(key, APART) and not under(key, left_out) and content(found.get(key)) != content(wanted[key])]
+        return out + [f"{key} is new" for key in found if key not in wanted and not under(key, APART)]
+
+    def prediction(self, scenario, *settings):
+        """What follows from a scenario: the closed form's step, and memory by stage and category."""
+        answer = json.loads(run(self.program, "estimate", scenario, "--despite-memory", *settings, "--format", "json"))
+        return answer["modelled_step_time_s"], answer["memory"]
+
+    def by(self, framework):
+        """What differs; nothing where all comes back."""
+        setting = ("--set", f"framework={framework}")
+        report = self.export(*setting)
+        left_out = {entry["key"] for entry in report["left_out"]}
+        before = self.resolved(self.scenario, *setting)
+        back = self.import_job(self.folder / report["files"][0], framework, before, left_out)
+        after = self.resolved(back)
+        out = self.differences(before, after, left_out)
+        if not out and all(before.get(key) == after.get(key) for key in APART):
+            wanted, found = self.prediction(self.scenario, *setting), self.prediction(back)
+            if wanted != found:
+                out.append(f"the network: a step of {wanted[0]} s -> {found[0]} s")
+        return "; ".join(out[:6])
+
+    def carried(self):
+        """A launcher takes the scenario along, whole."""
+        before, after = flat(self.resolved(self.scenario)), flat(self.resolved(self.folder / "scenario.json"))
+        return "; ".join(f"{key}: {before[key]} -> {after.get(key)}" for key in before
+                         if key not in ("model", "cluster") and content(after.get(key)) != content(before[key]))
+
+    def outcome(self, what, *arguments):
+        """A word, and why."""
+        try:
+            why = what(*arguments)
+            return ("DIFFERS" if why else "same", why)
+        except Refused as why:
+            return ("refused", str(why))
+        except Failed as why:
+            return ("DIFFERS", str(why))
+
+    def all(self):
+        """Framework, word and reason of each pair."""
+        try:
+            report = self.export()
+        except Refused as why:
+            return [("", "refused", str(why))]
+        if "scenario.json" in report["files"]:
+            return [("", *self.outcome(self.carried))]
+        if {"model", "training", "strategy"} <= {entry["key"] for entry in report["left_out"]}:
+            return [("", "refused", "holds no job, and says so")]
+        try:
+            found = self.framework_in(self.folder / report["files"][0])
+        except Failed as why:
+            return [("", "DIFFERS", str(why))]
+        return [(name, *self.outcome(self.by, name)) for name in dict.fromkeys((report["framework"], found))]
+
+
+def trips(program, scenarios, names, folder):
+    targets = [entry["export target"] for entry in json.loads(run(program, "list", "targets", "--format", "json"))["entries"]]
+    for scenario in sorted(scenarios.rglob("*.json")):
+        if names and scenario.stem not in names:
             continue
-        value = flat(before).get(key)
-        if value is not None and value != "auto":
-            words += ["--set", f"{key}={json.dumps(value)}"]
-    done = run(*words)
-    if done.returncode:
-        return False, "import: " + " ".join(done.stderr.strip().splitlines()[-2:])[-200:]
-    after = flat(resolved(program, str(out / "back.json")))
-    wanted = flat(before)
-    if wanted["training.weight_decay"] == 0 and {wanted["training.optimizer"], after.get("training.optimizer")} == {"adam", "adamw"}:
-        after["training.optimizer"] = wanted["training.optimizer"]  # Without decay the two are one.
-    differ = [f"{key}: {wanted[key]} -> {after.get(key)}" for key in wanted
-              if key != "model" and not any(key == a or key.startswith(a + ".") for a in APART) and key not in left_out and after.get(key) != wanted[key]]
-    if not ("model" in left_out or target == "deepspeed") and not same_model(program, wanted["model"], after["model"], out):
-        differ.append(f"model: {json.dumps(wanted['model'])[:60]} -> {json.dumps(after['model'])[:60]}")
-    return not differ, "; ".join(differ[:6])
+        if '"rehearse/scenario/v1"' not in scenario.read_text():
+            continue
+        for target in targets:
+            yield Trip(program, scenario, target, folder)
 
 
 def main():
     program, scenarios, names = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
-    same, refused, wrong = 0, 0, 0
+    counted = {"same": 0, "refused": 0, "DIFFERS": 0}
     with tempfile.TemporaryDirectory() as folder:
-        for scenario in sorted(scenarios.glob("*.json")):
-            if names and scenario.stem not in names:
-                continue
-            for target, framework, file, absent in TARGETS:
-                try:
-                    good, why = pair(program, scenario, target, framework, file, absent, pathlib.Path(folder))
-                except RuntimeError as error:
-                    good, why = False, str(error)[:200]
-                word = "refused" if good is None else "same" if good else "DIFFERS"
-                same, refused, wrong = same + (good is True), refused + (good is None), wrong + (good is False)
-                print(f"{word:8} {scenario.stem:36} {target:11} {why}")
-    print(f"{same} the same, {refused} refused by the target, {wrong} differ")
-    return 1 if wrong or not same else 0
+        for trip in trips(program, scenarios, names, pathlib.Path(folder)):
+            for framework, word, why in trip.all():
+                counted[word] += 1
+                print(f"{word:8} {trip.scenario.stem:34} {trip.target:10} {framework:24} {why[:200]}", flush=True)
+    print(f"{counted['same']} the same, {counted['refused']} refused by the target, {counted['DIFFERS']} differ")
+    return 1 if counted["DIFFERS"] or not counted["same"] else 0
 
 
 if __name__ == "__main__":

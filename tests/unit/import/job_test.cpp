@@ -136,6 +136,50 @@ TEST_CASE("What a job leaves open is asked for, with what to type") {
   CHECK_FALSE(imported({.files = {file}, .cluster = "dgx_h100", .gpus = 8}).scenario.empty());
 }
 
+TEST_CASE("All that is missing is asked for at once: what was answered is enough") {
+  Folder folder;
+  const std::string file =
+      folder.add("ds_config.json", R"({"train_batch_size": "auto", "zero_optimization": {"stage": 3},
+                                       "bf16": {"enabled": true}, "gradient_clipping": 1.0})");
+  const ImportedJob open = imported({.files = {file}});
+  const auto asks = [&](const std::string& how) {
+    return std::any_of(open.draft.questions.begin(), open.draft.questions.end(),
+                       [&](const Question& q) { return q.how.find(how) != std::string::npos; });
+  };
+  for (const char* how :
+       {"--cluster", "--gpus", "--model", "training.sequence_length", "strategy.microbatch", "training.global_batch"}) {
+    INFO(how);
+    CHECK(asks(how));
+  }
+  const JobOptions answered{
+      .files = {file},
+      .cluster = "dgx_h100",
+      .gpus = 8,
+      .model = "llama3_8b",
+      .set = {"training.sequence_length=8192", "strategy.microbatch=1", "training.global_batch=16"}};
+  CHECK_FALSE(imported(answered).scenario.empty());
+}
+
+TEST_CASE("A batch that follows from the number of GPUs is not asked for") {
+  Folder folder;
+  const ImportedJob job = imported({.files = {folder.add("ds_config.json", R"({"train_micro_batch_size_per_gpu": 4,
+      "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 3}, "bf16": {"enabled": true}})")}});
+  for (const Question& q : job.draft.questions) CHECK(q.how.find("batch") == std::string::npos);
+}
+
+TEST_CASE("A scenario of Rehearse's own, or a launcher of one, is not taken for another program's job") {
+  Folder folder;
+  const std::string scenario = folder.add("scenario.json", R"({"schema": "rehearse/scenario/v1", "model": "llama3_8b",
+      "training": {"global_batch": 8, "sequence_length": 128, "optimizer": "adamw", "weight_decay": 0.1, "seed": 2}})");
+  const std::string launcher = folder.add("launch.sh", "torchrun --no-python rehearse run scenario.json\n");
+  for (const std::string& file : {scenario, launcher}) try {
+      (void)imported({.files = {file}});
+      FAIL("taken: " << file);
+    } catch (const Error& e) {
+      CHECK(e.hint.find("rehearse simulate") != std::string::npos);
+    }
+}
+
 TEST_CASE("Degrees that the GPUs do not hold are refused with the equation") {
   Folder folder;
   const std::string file = folder.add("train.sh", kMegatron);

@@ -44,7 +44,10 @@ std::vector<ErrorGroup> some_groups() {
   return out;
 }
 
-PredictionRanges some_ranges() { return PredictionRanges::of(RangeFit(some_groups())); }
+PredictionRanges some_ranges() {
+  const RangeFit fit(some_groups());
+  return PredictionRanges::of(fit, &fit);
+}
 
 /// A row whose prediction is off by `error`.
 ScoredRow scored(double error, const std::string& source) {
@@ -104,6 +107,16 @@ TEST_CASE("ranges survive being written and read") {
   CHECK(read.to_json() == some_ranges().to_json());
   CHECK(read.range({"dense", "hopper", ""}).p90 ==
         Approx(some_ranges().range({"dense", "hopper", ""}).p90).epsilon(1e-3));
+  CHECK(read.memory_range({"dense", "hopper", ""}).p90 ==
+        Approx(some_ranges().memory_range({"dense", "hopper", ""}).p90).epsilon(1e-3));
+}
+
+TEST_CASE("a user's own steps say nothing of peak memory, nor does a file without it") {
+  const PredictionKind kind{"dense", "hopper", ""};
+  const PredictionRanges own = some_ranges().with_own({group_of("own", kind, {0.4, 0.4, 0.41, 0.39})});
+  CHECK(own.range(kind).middle != some_ranges().range(kind).middle);
+  CHECK(own.memory_range(kind).middle == some_ranges().memory_range(kind).middle);
+  CHECK(PredictionRanges::of(RangeFit(some_groups())).memory_range(kind).rows == 0);
 }
 
 TEST_CASE("a file of ranges without the widest kind, or with a figure missing, is refused") {
@@ -131,9 +144,13 @@ TEST_CASE("first errors are read with the sign of measured over predicted") {
   CHECK(read[0].mean == Approx(0.2));
   CHECK(read[0].first);
   CHECK(read[0].kind.generation.empty());
-  CHECK(refused(text(head + R"("rows": 0, "mean_log_error": 0, "sd_log_error": 0.1})"), load_first_errors)
+  const auto load = [](const std::string& file) { return load_first_errors(file); };
+  CHECK(refused(text(head + R"("rows": 0, "mean_log_error": 0, "sd_log_error": 0.1})"), load)
             .ends_with("/groups/0/rows"));
-  CHECK(refused(text(R"({"kind": "dense"})"), load_first_errors).ends_with("/groups/0/quantity"));
+  CHECK(refused(text(R"({"kind": "dense"})"), load).ends_with("/groups/0/quantity"));
+  CHECK(load_first_errors(file_of(text(head + R"("rows": 3, "mean_log_error": -0.2, "sd_log_error": 0.1})")),
+                          ErrorQuantity::peak_memory)
+            .empty());
 }
 
 TEST_CASE("rows that lie in their range are counted, by source too") {

@@ -118,6 +118,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("gradients reduced in fp32 and kept as the parameters are take two bytes a slice of bf16 parameters") {
+  Job job = fsdp(4, 1, 2);
+  job.workload.training.precision = Precision::bf16;
+  job.workload.training.gradient_dtype = GradientDtype::fp32;
+  const double slice = parameters_sharding(job) / 4;
+  const Program as_reduced = job.lower();
+  CHECK(near(persistent_bytes(as_reduced, 0, MemoryCategory::gradients), 4 * slice));
+  job.workload.kernels.declared.set("framework.gradients_as_parameters", true);
+  const Program as_parameters = job.lower();
+  CHECK(near(persistent_bytes(as_parameters, 0, MemoryCategory::gradients), 2 * slice));
+  CHECK(near(sent(as_parameters).scattered, sent(as_reduced).scattered));  // The wire carries what is reduced.
+  job.workload.training.precision = Precision::bf16_mixed;
+  job.workload.training.gradient_dtype = GradientDtype::model;
+  CHECK(near(persistent_bytes(job.lower(), 0, MemoryCategory::gradients), 4 * slice));  // Master copies are fp32.
+}
+
 TEST_CASE("FSDP holds the master copy, two moments and a gradient, sliced: no second copy in the model's type") {
   Job job = fsdp(4);
   job.workload.training.gradient_dtype = GradientDtype::fp32;

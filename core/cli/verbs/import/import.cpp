@@ -152,7 +152,8 @@ Verb import_verb() {
             "machine with .cluster.json",
             "standard output"}},
           "Every setting of a job is taken, ignored for a reason, or asked for, and the report lists which; a scenario "
-          "that lacks something is not written. Machine and cluster files stand wherever a scenario, topology show or "
+          "that lacks something is not written, all that it lacks is named, and the exit code is 2. Machine and "
+          "cluster files stand wherever a scenario, topology show or "
           "collectives name a machine or a "
           "cluster; a workload is played by simulate; a table is named by "
           "a scenario's collective_table.",
