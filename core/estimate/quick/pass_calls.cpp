@@ -26,7 +26,7 @@ class CallReader {
         ends_(static_cast<std::size_t>(role_.events)),
         users_(static_cast<std::size_t>(role_.events)),
         replicas_(p.stream_along(Axis::dp_shard)),
-        copies_(p.stream_along(Axis::dp_replicate)) {}
+        copies_(stream_of_copies(p)) {}
 
   StageCalls run() {
     find_blocks();

@@ -27,7 +27,7 @@ class TailCompiler {
         calls_(p.groups.size(), 0) {
     out_.streams = static_cast<int>(p.streams.size());
     out_.dp = p.stream_along(Axis::dp_shard);
-    if (const StreamId copies = p.stream_along(Axis::dp_replicate); copies != out_.dp) out_.copies = copies;
+    out_.copies = stream_of_copies(p);
     for (int i = 0; i < stage.tail; ++i) {
       const Entry& e = nth(role_.step, i);
       if (e.record >= 0) nth(before_, e.record) = e.stream == kCompute ? Before::pass : Before::held;
