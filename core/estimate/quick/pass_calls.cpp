@@ -1,11 +1,13 @@
 #include "core/estimate/quick/pass_calls.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
+#include "core/program/rank_kinds.hpp"
 
 namespace rehearse {
 
@@ -114,7 +116,7 @@ class CallReader {
     }
     call.at = owner.block;
     find_begin(e, owner.pass, call);
-    add_tasks(e, call);
+    call.tasks = tasks_of(e.body);
     add_memory(e, call);
     if (e.record >= 0) out_.events.push_back(e.record);
     out_.any = true;
@@ -142,9 +144,15 @@ class CallReader {
     out_.complete = out_.complete && !e.host_wait && e.mark_count == 0 && e.graph < 0;
   }
 
-  void add_tasks(const Entry& e, PassCall& call) {
-    const Body& body = nth(p_.bodies, e.body);
-    const double stretch = body.graph.size() == 0 ? 1.0 : prices_.stretch(e.body, stage_.role);
+  /// Calls of one body are alike but for their storage.
+  const std::vector<CallTask>& tasks_of(int number) {
+    const auto [at, fresh] = tasks_.try_emplace(number);
+    std::vector<CallTask>& out = at->second;
+    if (!fresh) return out;
+    const Body& body = nth(p_.bodies, number);
+    const auto computes = [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); };
+    const auto all = body.graph.vertices();
+    const double stretch = std::any_of(all.begin(), all.end(), computes) ? prices_.stretch(number, stage_.role) : 1.0;
     std::vector<int> of_task;
     for (const auto v : body.graph.vertices()) {
       const Task& task = body.graph[v];
@@ -160,17 +168,18 @@ class CallReader {
       }
       t.stream = *stream;
       if (std::holds_alternative<CollectiveTask>(task.kind)) {
-        const Transfer transfer = prices_.collective(e.body, static_cast<int>(v), stage_.role);
+        const Transfer transfer = prices_.collective(number, static_cast<int>(v), stage_.role);
         t.seconds = transfer.seconds;
         t.load = transfer.load;
       } else {
-        const ComputeWork work = prices_.task(e.body, static_cast<int>(v), stage_.role);
+        const ComputeWork work = prices_.task(number, static_cast<int>(v), stage_.role);
         t.seconds = work.seconds * stretch;
         if (t.stream == CallStream::compute) out_.kernels += work.breakdown;
       }
-      of_task.back() = static_cast<int>(call.tasks.size());
-      call.tasks.push_back(std::move(t));
+      of_task.back() = static_cast<int>(out.size());
+      out.push_back(std::move(t));
     }
+    return out;
   }
 
   [[nodiscard]] std::optional<CallStream> stream_of(StreamId stream) const {
@@ -188,8 +197,12 @@ class CallReader {
     at.chunk = e.chunk;
     at.microbatch = e.microbatch;
     const Body& body = nth(p_.bodies, e.body);
-    call.memory = MemoryCall(e.stream == kKernels, body.graph.size() > 0,
-                             body_curve(p_, at, body, nth(p_.binding_sets, e.bindings)));
+    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
+    const auto [varies, unknown] = varies_.try_emplace({e.body, e.bindings}, false);
+    if (unknown) varies->second = memory_varies_by_call(p_, body, bindings);
+    const auto [known, fresh] = memory_.try_emplace({e.body, e.bindings, varies->second ? e.layer : -1});
+    if (fresh) known->second = {e.stream == kKernels, body.graph.size() > 0, body_curve(p_, at, body, bindings)};
+    call.memory = known->second;
     out_.complete = out_.complete && call.memory.curve.later.empty();
   }
 
@@ -202,6 +215,9 @@ class CallReader {
   std::vector<Block> block_of_entry_, ends_, users_;  ///< The last two by event.
   std::vector<PassOf> passes_;
   StreamId replicas_, copies_;
+  std::map<int, std::vector<CallTask>> tasks_;  ///< By body.
+  std::map<std::pair<int, int>, bool> varies_;  ///< By body and bindings.
+  std::map<std::array<int, 3>, MemoryCall> memory_;
   Block next_;  ///< The pass at hand and its next block.
   StageCalls out_;
 };

@@ -298,7 +298,8 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int micr
 QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
                                          int training_number) {
   const bool in_passes = calls_in_passes(s);
-  // Buckets end with chunks.
+  // Layers that run again may gather twice in backward. Buckets end with chunks.
+  const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
   const int chunks = in_passes && !s.fsdp.enabled ? s.virtual_stages : 1;
   const int shown = !in_passes ? 1 : std::min(microbatches, chunks == 1 ? 3 : s.pp > 2 ? s.pp : 2 * s.pp);
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
@@ -319,14 +320,14 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbat
                 training_number,
                 layers,
                 shown,
-                in_passes ? 4 * chunks + static_cast<int>(s.recompute) : 0};
+                2 * chunks + (again ? 1 : 0)};
   const auto [at, fresh] = meshes.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings plain = s;
   plain.microbatch = 1;
   plain.virtual_stages = chunks;
   plain.schedule = chunks > 1 ? s.schedule : "1f1b";
-  if (!in_passes) plain.recompute = Recompute::none;
+  if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;
   plain.overlap.pp = true;

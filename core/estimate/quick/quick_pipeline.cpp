@@ -115,6 +115,13 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   compute(lane, pass.seconds - done, 0);
 }
 
+/// The share of their rate that kernels of `work` lose beside `load`; most calls are like the one before.
+double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& load) {
+  if (beside_.work != &work || beside_.load.sm_share != load.sm_share || beside_.load.hbm_share != load.hbm_share)
+    beside_ = {&work, load, 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load)};
+  return beside_.lost;
+}
+
 /// One call on its streams. What it takes from kernels is that of all that waits on the stream.
 void QuickPipeline::issue(const PassCall& call, const ComputeWork& work, double begin, double early, int kind,
                           QuickLane& lane) {
@@ -135,10 +142,10 @@ void QuickPipeline::issue(const PassCall& call, const ComputeWork& work, double 
       task_ends_.push_back(lane.free);
     } else {
       const bool replicas = t.stream == CallStream::replicas;
+      const double own = lost_beside(work, t.load);
       double& free = replicas ? lane.dp_free : lane.copies_free;
       double& lost = replicas ? lane.dp_lost : lane.copies_lost;
       const double waiting = std::max(0.0, free - lane.free);
-      const double own = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
       if (waiting + t.seconds > 0) lost = (waiting * lost + t.seconds * own) / (waiting + t.seconds);
       (replicas ? lane.dp_stretch : lane.copies_stretch) = lost / (1 - lost);
       if (replicas) lane.dp_load = t.load;
@@ -256,6 +263,7 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
                          const TailEnds& before, std::vector<QuickLane>& lanes) {
   costs_ = &costs;
   before_ = &before;
+  beside_ = {};
   const int stages = stages_ = shape.stages;
   chunks_ = shape.virtual_stages;
   lanes_.resize(static_cast<std::size_t>(stages));

@@ -73,6 +73,7 @@ class QuickPipeline {
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
+  [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
   void issue(const PassCall& call, const ComputeWork& work, double begin, double early, int kind, QuickLane& lane);
   [[nodiscard]] int kind_of_stage(int stage) const;
   [[nodiscard]] int chunk_of(const Visit& v) const;
@@ -90,6 +91,12 @@ class QuickPipeline {
     double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
   };
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
+  struct Beside {
+    const ComputeWork* work = nullptr;
+    Interference load;
+    double lost = 0;
+  };
+  Beside beside_;  ///< Asked last.
   std::vector<double> block_ends_, whole_, task_ends_;  ///< Of the pass at hand: ends of blocks, of what each needs.
 };
 
