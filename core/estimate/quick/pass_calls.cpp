@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -39,10 +40,24 @@ class CallReader {
       else if (kind == PassPart::Kind::call)
         read(i);
     }
+    out_.complete = out_.complete && (p_.roles.size() == 1 || alike());
     return std::move(out_);
   }
 
  private:
+  /// Passes are alike, in whatever order they come, where each gives back what it gathers; but for what the first gathers
+  /// for the whole step.
+  [[nodiscard]] bool alike() const {
+    for (std::size_t direction = 0; direction < out_.passes.size(); ++direction)
+      for (const auto& chunk : out_.passes[direction])
+        for (std::size_t m = 1; m + direction < chunk.size(); ++m)
+          if (std::accumulate(chunk[m].begin(), chunk[m].end(), 0.0, add_gathered) != 0) return false;
+    return true;
+  }
+  static double add_gathered(double sum, const PassCall& c) {
+    return sum + (c.needed >= 0 || !c.memory.has_tasks ? c.memory.end : 0.0);
+  }
+
   struct Block {
     int pass = -1, block = -1;
   };
