@@ -41,6 +41,9 @@ class CallReader {
         read(i);
     }
     out_.complete = out_.complete && (p_.roles.size() == 1 || alike());
+    for (const auto& direction : out_.passes)
+      for (const auto& chunk : direction)
+        for (std::size_t m = 1; m + 1 < chunk.size(); ++m) out_.each = out_.each || !chunk[m].empty();
     return std::move(out_);
   }
 
@@ -134,7 +137,6 @@ class CallReader {
     call.tasks = tasks_of(e.body);
     add_memory(e, call);
     if (e.record >= 0) out_.events.push_back(e.record);
-    out_.any = true;
     list_of(nth(passes_, owner.pass)).push_back(std::move(call));
   }
 

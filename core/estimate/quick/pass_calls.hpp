@@ -56,7 +56,7 @@ using PassCalls = std::vector<PassCall>;
 
 /// Those of a stage's passes, by direction, chunk of the stage and microbatch.
 struct StageCalls {
-  bool any = false;
+  bool each = false;  ///< Whether there are any between first and last passes.
   bool complete = true;
   std::array<std::vector<std::vector<PassCalls>>, 2> passes;
   Breakdown kernels;            ///< Of all calls of the passes above.

@@ -22,7 +22,7 @@ namespace rehearse {
 
 namespace {
 
-using Key = std::array<std::int64_t, 18>;
+using Key = std::array<std::int64_t, 19>;
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
@@ -270,6 +270,7 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int micr
                 in_passes ? 1 + s.zero_stage : 0,
                 shown,
                 in_passes && s.pp > 1,
+                0,
                 0};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (!fresh) return at->second.get();
@@ -301,6 +302,7 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbat
   // Layers that run again may gather twice in backward. Buckets end with chunks.
   const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
   const int chunks = in_passes && !s.fsdp.enabled ? s.virtual_stages : 1;
+  const bool own = in_passes && (chunks > 1 || s.pp == 1);
   const int shown = !in_passes ? 1 : std::min(microbatches, chunks == 1 ? 3 : s.pp > 2 ? s.pp : 2 * s.pp);
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
   const Key key{s.tp,
@@ -320,13 +322,14 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbat
                 training_number,
                 layers,
                 shown,
-                2 * chunks + (again ? 1 : 0)};
+                2 * chunks + (again ? 1 : 0),
+                own ? number_of(schedule_names, s.schedule) : -1};
   const auto [at, fresh] = meshes.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings plain = s;
   plain.microbatch = 1;
   plain.virtual_stages = chunks;
-  plain.schedule = chunks > 1 ? s.schedule : "1f1b";
+  plain.schedule = own ? s.schedule : "1f1b";
   if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;

@@ -101,6 +101,7 @@ void QuickMesh::read_stage(MeshStage& out) {
     out.between = read_calls(program_, stage, prices_, needed);
     complete_ = complete_ && out.between.complete;
     calls = out.between.events;
+    in_every_pass_ = in_every_pass_ || out.between.each;
   }
   out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
   const auto operation_of = [&out](EventId event) {

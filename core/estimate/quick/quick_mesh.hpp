@@ -72,6 +72,8 @@ class QuickMesh {
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
   [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
   [[nodiscard]] bool in_passes() const { return in_passes_; }
+  /// Whether passes between the first and the last have calls.
+  [[nodiscard]] bool in_every_pass() const { return in_every_pass_; }
   /// Calls in a pass of a kind of stage: of a chunk of it, which are the `count` blocks from `base` on in the order of
   /// the pass where the mesh was read with one chunk a stage. A chunk's first pass differs from others, and so does its
   /// last.
@@ -96,7 +98,7 @@ class QuickMesh {
   Meetings meetings_;
   std::vector<int> sharing_;
   std::map<std::pair<double, bool>, MeshMessages> messages_;
-  bool alike_ = true, complete_ = true, meets_ = false, in_passes_ = false;
+  bool alike_ = true, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
   std::unordered_map<std::uint64_t, PassCalls> calls_;
 };
 

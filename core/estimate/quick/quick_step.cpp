@@ -11,9 +11,9 @@ namespace {
 /// Times grow evenly with microbatches, chunks per stage and stages. Pipelines of more than
 /// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
 /// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
-/// several chunks more than two from one and two.
+/// several chunks more than two from one and two, where calls of the passes do not pile up.
 constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
-int far_rounds(const PipelineShape& shape) { return shape.virtual_stages > 1 ? 2 : 3; }
+int far_rounds(const PipelineShape& shape, bool calls) { return shape.virtual_stages > 1 && !calls ? 2 : 3; }
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
   return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 +
@@ -143,7 +143,7 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
     const PipelineShape part{p, v, microbatches};
     pipeline_.play(order(parts, part), part, costs_, before_, on);
   };
-  const int far = far_rounds(shape) * p, near = far - p;
+  const int far = far_rounds(shape, parts.mesh->in_every_pass()) * p, near = far - p;
   if (m <= far) return play(m, lanes);
   rounds_ = lanes;
   play(near, rounds_);
