@@ -118,7 +118,10 @@ double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, 
     try {
       const QuickEstimate e = quick(s, training);
       closed += e.closed_form ? 1 : 0;
-      if (!e.closed_form && std::getenv("OPEN")) fmt::print("OPEN zero {} fsdp {} copies {} tp {} pp {} v {} dp {} mb {} m {} rec {}\n", s.zero_stage, s.fsdp.enabled, s.dp_replicate, s.tp, s.pp, s.virtual_stages, s.dp, s.microbatch, training.global_batch / s.dp / s.microbatch, int(s.recompute));
+      if (!e.closed_form && std::getenv("OPEN"))
+        fmt::print("OPEN zero {} fsdp {} copies {} tp {} pp {} v {} dp {} mb {} m {} rec {}\n", s.zero_stage,
+                   s.fsdp.enabled, s.dp_replicate, s.tp, s.pp, s.virtual_stages, s.dp, s.microbatch,
+                   training.global_batch / s.dp / s.microbatch, int(s.recompute));
       fits += e.fits() ? 1 : 0;
       if (e.fits()) best = std::min(best, e.step_time.value());
     } catch (const Error&) {
@@ -165,7 +168,9 @@ void bench_space(const std::string& file, const std::vector<Sharding>& shardings
 int main(int argc, char* argv[]) {
   const std::string what = argc > 1 ? argv[1] : "";
   const bool sharded = what == "--sharded", space = what == "--space" || sharded;
-  const auto job = [&](const char* otherwise) { return argc > 2 ? argv[2] : test::kSource + "/scenarios/" + otherwise; };
+  const auto job = [&](const char* otherwise) {
+    return argc > 2 ? argv[2] : test::kSource + "/scenarios/" + otherwise;
+  };
   if ((space && !sharded) || argc == 1) bench_space(job("gpt3_175b_a100_1024.json"), kWhole);
   if (sharded || argc == 1) bench_space(job("llama3_8b_fsdp_h100_64.json"), kSharded);
   if (argc == 1)

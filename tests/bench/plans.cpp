@@ -71,7 +71,8 @@ void bench_agreement(const ScenarioJob& from, int count) {
     const DrawnPlan d = draw_plan(from, random, number("MOST", 2e5));
     rows.push_back(compare_plan(from, d));
     const MemoryRule rule(from.site->cluster);
-    QuickEstimator quick(d.workload, from.site->cluster, from.site->cost, rule, steps_in_period(d.strategy, d.workload.input));
+    QuickEstimator quick(d.workload, from.site->cluster, from.site->cost, rule,
+                         steps_in_period(d.strategy, d.workload.input));
     const auto e = quick.closed_form(d.strategy);
     if (!e) continue;
     const double needed = memory_report(*d.program, from.site->cluster, rule).tightest().needed.value();

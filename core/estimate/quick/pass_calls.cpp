@@ -14,8 +14,8 @@ namespace rehearse {
 
 namespace {
 
-
 constexpr StreamId kKernels = 0;
+constexpr std::size_t kMostTasks = 32;
 
 class CallReader {
  public:
@@ -43,18 +43,18 @@ class CallReader {
     out_.complete = out_.complete && (p_.roles.size() == 1 || alike());
     for (const auto& direction : out_.passes)
       for (const auto& chunk : direction)
-        for (std::size_t m = 1; m + 1 < chunk.size(); ++m) out_.each = out_.each || !chunk[m].empty();
+        for (std::size_t m = 1; m + 1 < chunk.size(); ++m) out_.each = out_.each || !chunk[m].all.empty();
     return std::move(out_);
   }
 
  private:
-  /// Passes are alike, in whatever order they come, where each gives back what it gathers; but for what the first gathers
-  /// for the whole step.
+  /// Passes are alike, in whatever order they come, where each gives back what it gathers; but for what the first
+  /// gathers for the whole step.
   [[nodiscard]] bool alike() const {
     for (std::size_t direction = 0; direction < out_.passes.size(); ++direction)
       for (const auto& chunk : out_.passes[direction])
         for (std::size_t m = 1; m + direction < chunk.size(); ++m)
-          if (std::accumulate(chunk[m].begin(), chunk[m].end(), 0.0, add_gathered) != 0) return false;
+          if (std::accumulate(chunk[m].all.begin(), chunk[m].all.end(), 0.0, add_gathered) != 0) return false;
     return true;
   }
   static double add_gathered(double sum, const PassCall& c) {
@@ -92,7 +92,8 @@ class CallReader {
       block_of_entry_.back() = here;
       if (e.record >= 0) nth(ends_, e.record) = here;
       for (std::int32_t w = 0; w < e.wait_count; ++w)
-        if (const Wait& wait = nth(role_.waits, e.first_wait + w); wait.steps_back == 0 && nth(users_, wait.event).pass < 0)
+        if (const Wait& wait = nth(role_.waits, e.first_wait + w);
+            wait.steps_back == 0 && nth(users_, wait.event).pass < 0)
           nth(users_, wait.event) = here;
     }
     for (const PassOf& pass : passes_) (void)list_of(pass);
@@ -125,7 +126,8 @@ class CallReader {
       call.behind = true;
       call.holds = user.pass >= 0;
       // Nobody later than the next block waits for it.
-      const bool next = user.pass == next_.pass ? user.block == next_.block : user.pass == next_.pass + 1 && user.block == 0;
+      const bool next =
+          user.pass == next_.pass ? user.block == next_.block : user.pass == next_.pass + 1 && user.block == 0;
       out_.complete = out_.complete && next_.block > 0 && (!call.holds || next);
     }
     if (owner.pass < 0) {
@@ -137,7 +139,7 @@ class CallReader {
     call.tasks = tasks_of(e.body);
     add_memory(e, call);
     if (e.record >= 0) out_.events.push_back(e.record);
-    list_of(nth(passes_, owner.pass)).push_back(std::move(call));
+    list_of(nth(passes_, owner.pass)).all.push_back(std::move(call));
   }
 
   void find_begin(const Entry& e, int pass, PassCall& call) {
@@ -175,7 +177,7 @@ class CallReader {
       const Task& task = body.graph[v];
       CallTask t;
       for (const std::size_t before : body.graph.before(v))
-        if (of_task[before] >= 0) t.after.push_back(of_task[before]);
+        if (of_task[before] >= 0) t.after |= std::uint32_t{1} << of_task[before];
       of_task.push_back(-1);
       if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) == 0) continue;
       const auto stream = stream_of(task.stream);
@@ -193,10 +195,24 @@ class CallReader {
         t.seconds = work.seconds * stretch;
         if (t.stream == CallStream::compute) out_.kernels += work.breakdown;
       }
-      of_task.back() = static_cast<int>(out.size());
-      out.push_back(std::move(t));
+      if (out.empty() || !joins(out, t)) out.push_back(t);
+      of_task.back() = static_cast<int>(out.size()) - 1;
+      out_.complete = out_.complete && out.size() < kMostTasks;
     }
     return out;
+  }
+
+  /// Whether the task only follows the last one on its stream, of which it then is a part.
+  static bool joins(std::vector<CallTask>& tasks, const CallTask& t) {
+    CallTask& last = tasks.back();
+    if (t.stream == CallStream::compute || t.stream != last.stream) return false;
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      if ((t.after >> i & 1) != 0 && tasks[i].stream != t.stream && (last.after >> i & 1) == 0) return false;
+    if (const double all = last.seconds + t.seconds; all > 0)
+      last.load = {(last.load.sm_share * last.seconds + t.load.sm_share * t.seconds) / all,
+                   (last.load.hbm_share * last.seconds + t.load.hbm_share * t.seconds) / all};
+    last.seconds += t.seconds;
+    return true;
   }
 
   [[nodiscard]] std::optional<CallStream> stream_of(StreamId stream) const {
@@ -220,7 +236,7 @@ class CallReader {
     const auto [known, fresh] = memory_.try_emplace({e.body, e.bindings, varies->second ? e.layer : -1});
     if (fresh) known->second = {e.stream == kKernels, body.graph.size() > 0, body_curve(p_, at, body, bindings)};
     call.memory = known->second;
-    out_.complete = out_.complete && call.memory.curve.later.empty();
+    out_.complete = out_.complete && call.memory.curve->later.empty();
   }
 
   const Program& p_;
@@ -248,7 +264,7 @@ StageCalls read_calls(const Program& program, const Stage& stage, EstimatePrices
 
 PassCalls part_of(const PassCalls& calls, int base, int count) {
   PassCalls out;
-  for (const PassCall& from : calls) {
+  for (const PassCall& from : calls.all) {
     if (from.owner() < base || from.owner() >= base + count) continue;
     PassCall call = from;
     call.at = std::max(call.at - base, 0);
@@ -256,9 +272,18 @@ PassCalls part_of(const PassCalls& calls, int base, int count) {
     // What follows a block of another pass follows the pass before this one.
     if (base > 0 && (call.after >= 0 || call.after == PassCall::kNothing))
       call.after = std::max(call.after - base, PassCall::kBegin);
-    out.push_back(std::move(call));
+    out.add(std::move(call));
   }
   return out;
+}
+
+void PassCalls::add(PassCall call) {
+  if (!call.tasks.empty()) {
+    timed.push_back({call.at, call.after, call.needed, call.need, call.holds, static_cast<std::uint32_t>(tasks.size()),
+                     static_cast<std::uint32_t>(call.tasks.size())});
+    tasks.insert(tasks.end(), call.tasks.begin(), call.tasks.end());
+  }
+  all.push_back(std::move(call));
 }
 
 }  // namespace rehearse

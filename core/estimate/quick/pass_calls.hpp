@@ -3,6 +3,8 @@
 // microbatch, storage given back between blocks. Read off a lowered stage, as the entries between its blocks.
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
@@ -14,30 +16,35 @@ namespace rehearse {
 /// What one call of a body does to memory, as liveness.cpp adds it up.
 struct MemoryCall {
   bool on_compute = false, has_tasks = true;
-  BodyCurve curve;
-  double end = 0, beside = 0;  ///< Of all categories; with `curve.peak`.
+  double peak = 0, end = 0, beside = 0;  ///< Of all categories.
+  std::shared_ptr<const BodyCurve> curve;
 
   MemoryCall() = default;
   MemoryCall(bool compute, bool tasks, BodyCurve of)
-      : on_compute(compute), has_tasks(tasks), curve(std::move(of)), end(sum(curve.at_end)), beside(sum(curve.beside)) {}
+      : on_compute(compute),
+        has_tasks(tasks),
+        peak(of.peak),
+        end(sum(of.at_end)),
+        beside(sum(of.beside)),
+        curve(std::make_shared<const BodyCurve>(std::move(of))) {}
 };
 
 /// The streams of a lane: kernels, calls between replicas, and those between copies of what is sharded.
 enum class CallStream : unsigned char { compute, replicas, copies };
 inline constexpr int kCallStreams = 2;  ///< Beside compute.
 
-/// One task of a call.
+/// One task of a call, or several in a row on one stream.
 struct CallTask {
   CallStream stream = CallStream::replicas;
   double seconds = 0;
   Interference load;        ///< What a collective takes from kernels beside it.
-  std::vector<int> after;   ///< Earlier tasks of the call.
+  std::uint32_t after = 0;  ///< Bit per earlier task of the call.
 };
 
 /// A call among the blocks of a pass, which are counted in the order of the pass.
 struct PassCall {
-  static constexpr int kBegin = -1;   ///< The end of the pass before ...
-  static constexpr int kEarly = -2;   ///< ... or of the block before its last,
+  static constexpr int kBegin = -1;    ///< The end of the pass before ...
+  static constexpr int kEarly = -2;    ///< ... or of the block before its last,
   static constexpr int kNothing = -3;  ///< or no moment of this step.
 
   int at = 0;            ///< Issued before this block, or behind the one before it.
@@ -52,7 +59,20 @@ struct PassCall {
   [[nodiscard]] int owner() const { return behind ? at - 1 : needed; }
 };
 
-using PassCalls = std::vector<PassCall>;
+/// In the order of issue.
+struct PassCalls {
+  std::vector<PassCall> all;
+  /// Those that take time.
+  struct Timed {
+    int at, after, needed, need;
+    bool holds;
+    std::uint32_t first_task, task_count;
+  };
+  std::vector<Timed> timed;
+  std::vector<CallTask> tasks;
+
+  void add(PassCall call);
+};
 
 /// Those of a stage's passes, by direction, chunk of the stage and microbatch.
 struct StageCalls {

@@ -140,7 +140,7 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
     block.input = {false, true, curve};
     return;
   }
-  const PassKind pass = forward                           ? PassKind::forward
+  const PassKind pass = forward                         ? PassKind::forward
                         : several_ && e.microbatch == 0 ? PassKind::first_backward
                                                         : PassKind::backward;
   const auto d = static_cast<std::size_t>(pass);
@@ -150,8 +150,7 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   ++block.calls[d];
 }
 
-std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind,
-                                                                       int layers) const {
+std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind, int layers) const {
   std::vector<std::pair<const BlockPasses*, int>> out;
   const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
@@ -167,12 +166,12 @@ PassMemory QuickBlocks::memory_of(PassKind pass, ChunkKind kind, int layers) con
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassWalk walk;
-  if (stages_ && !(forward ? first : last)) walk.beside(message.receive.curve);
+  if (stages_ && !(forward ? first : last)) walk.beside(*message.receive.curve);
   for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
-    if (forward && block->input_seconds >= 0) walk.beside(block->input.curve);
-    walk.compute(nth(block->memory, pass).curve, times);
+    if (forward && block->input_seconds >= 0) walk.beside(*block->input.curve);
+    walk.compute(*nth(block->memory, pass).curve, times);
   }
-  if (stages_ && !(forward ? last : first)) walk.beside(message.send.curve);
+  if (stages_ && !(forward ? last : first)) walk.beside(*message.send.curve);
   return walk.result();
 }
 
@@ -198,8 +197,8 @@ ChunkPass QuickBlocks::make_pass(PassKind pass, ChunkKind kind, int layers) cons
 
 LayerPasses QuickBlocks::layer() const {
   const BlockPasses& layer = nth(blocks_, layer_);
-  Amounts kept = layer.memory[0].curve.at_end;
-  subtract(kept, layer.memory[0].curve.beside);
+  Amounts kept = layer.memory[0].curve->at_end;
+  subtract(kept, layer.memory[0].curve->beside);
   return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{nth(kept, MemoryCategory::activations)},
           !layer.open[0] && !layer.open[1]};
 }

@@ -19,8 +19,8 @@ class Course {
   void add(const MemoryCall& c) {
     if (until_ >= 0) return add_categories(c);
     ++calls_;
-    if (now_ + c.curve.peak > most_) {
-      most_ = now_ + c.curve.peak;
+    if (now_ + c.peak > most_) {
+      most_ = now_ + c.peak;
       at_ = calls_;
     }
     now_ += c.end;
@@ -43,17 +43,17 @@ class Course {
   void add_categories(const MemoryCall& c) {
     if (calls_ == until_) return;
     if (++calls_ == until_) {
-      rehearse::add(by_category_, c.curve.at_peak);
+      rehearse::add(by_category_, c.curve->at_peak);
       return;
     }
-    rehearse::add(by_category_, c.curve.at_end);
+    rehearse::add(by_category_, c.curve->at_end);
     rehearse::add(c.on_compute ? by_category_ : beside_by_category_, negative(c, c.on_compute));
     if (!c.on_compute || !c.has_tasks) return;
     subtract(by_category_, beside_by_category_);
     beside_by_category_ = {};
   }
   static Amounts negative(const MemoryCall& c, bool negate) {
-    Amounts out = c.curve.beside;
+    Amounts out = c.curve->beside;
     if (negate)
       for (double& x : out) x = -x;
     return out;
@@ -71,23 +71,24 @@ class Course {
 template <class Adder>
 void QuickStep::add_pass(const QuickParts& parts, int kind, const Slot& slot, int microbatches, Adder& course) {
   const int p = parts.shape.stages, chunks = p * parts.shape.virtual_stages;
-  const bool forward = slot.pass == Pass::forward, first = slot.microbatch == 0, last = slot.microbatch + 1 == microbatches;
+  const bool forward = slot.pass == Pass::forward, first = slot.microbatch == 0,
+             last = slot.microbatch + 1 == microbatches;
   const auto of = chunk_kind(slot.chunk, chunks);
   const PassKind pass = forward ? PassKind::forward : first ? parts.blocks->first_backward() : PassKind::backward;
   const PassCalls& calls = costs_.calls_of(kind, slot.chunk / p, forward ? 0 : 1, first, last && !forward);
   const BlockMessage& message = parts.blocks->message(forward);
   if (p > 1 && (forward ? slot.chunk > 0 : slot.chunk + 1 < chunks)) course.add(message.receive);
-  auto call = calls.begin();
+  auto call = calls.all.begin();
   int k = 0;
   for (const auto& [block, times] : nth(lists_, 2 * static_cast<int>(of) + (forward ? 0 : 1))) {
     for (int i = 0; i < times; ++i, ++k) {
-      for (; call != calls.end() && call->at == k && call->behind; ++call) course.add(call->memory);
+      for (; call != calls.all.end() && call->at == k && call->behind; ++call) course.add(call->memory);
       if (forward && block->input_seconds >= 0) course.add(block->input);
-      for (; call != calls.end() && call->at == k; ++call) course.add(call->memory);
+      for (; call != calls.all.end() && call->at == k; ++call) course.add(call->memory);
       course.add(nth(block->memory, pass));
     }
   }
-  for (; call != calls.end(); ++call) course.add(call->memory);
+  for (; call != calls.all.end(); ++call) course.add(call->memory);
   if (p > 1 && (forward ? slot.chunk + 1 < chunks : slot.chunk > 0)) course.add(message.send);
 }
 
@@ -104,7 +105,8 @@ void QuickStep::add_stage(const QuickParts& parts, int kind, Adder& course) {
 }
 
 const std::vector<Slot>& QuickStep::slots(const QuickParts& parts, const PipelineShape& shape, int stage) {
-  const auto [at, fresh] = slots_.try_emplace({parts.schedule_number, shape.stages, shape.virtual_stages, shape.microbatches, stage});
+  const auto [at, fresh] =
+      slots_.try_emplace({parts.schedule_number, shape.stages, shape.virtual_stages, shape.microbatches, stage});
   if (fresh) at->second = parts.schedule->order(stage, shape);
   return at->second;
 }
@@ -113,7 +115,8 @@ void QuickStep::memory_in_passes(const QuickParts& parts, const MemoryRule& rule
   const auto& stages = parts.mesh->stages();
   for (int k = 0; k < kChunkKinds; ++k)
     for (const bool forward : {true, false})
-      nth(lists_, 2 * k + (forward ? 0 : 1)) = parts.blocks->blocks_of(forward, static_cast<ChunkKind>(k), parts.layers);
+      nth(lists_, 2 * k + (forward ? 0 : 1)) =
+          parts.blocks->blocks_of(forward, static_cast<ChunkKind>(k), parts.layers);
   double fullest = -1;
   int kind = 0;
   std::int64_t at = 0;

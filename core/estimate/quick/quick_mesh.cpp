@@ -40,6 +40,20 @@ bool equal(const Transfer& a, const Transfer& b) {
 
 }  // namespace
 
+namespace {
+
+template <class Operation>
+PassCalls with_needs(const PassCalls& calls, const Operation& operation_of) {
+  PassCalls out;
+  for (PassCall call : calls.all) {
+    if (call.need >= 0) call.need = operation_of(call.need);
+    out.add(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace
+
 QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule,
                      bool in_passes)
     : program_(std::move(program)), prices_(program_, cost), parts_(program_.bodies.size()), in_passes_(in_passes) {
@@ -105,15 +119,14 @@ void QuickMesh::read_stage(MeshStage& out) {
   }
   out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
   const auto operation_of = [&out](EventId event) {
-    const auto at = std::find_if(out.tail.ends.begin(), out.tail.ends.end(), [&](const auto& e) { return e.first == event; });
+    const auto at =
+        std::find_if(out.tail.ends.begin(), out.tail.ends.end(), [&](const auto& e) { return e.first == event; });
     return at->second;
   };
   for (std::size_t n = 0; n < of_passes; ++n) out.needs.push_back({needed_at[n], operation_of(needed[n])});
   for (auto& direction : out.between.passes)
     for (auto& chunk : direction)
-      for (PassCalls& pass : chunk)
-        for (PassCall& call : pass)
-          if (call.need >= 0) call.need = operation_of(nth(needed, call.need));
+      for (PassCalls& pass : chunk) pass = with_needs(pass, [&](int need) { return operation_of(nth(needed, need)); });
 }
 
 const PassCalls& QuickMesh::calls(const Part& p) {

@@ -41,7 +41,7 @@ struct MeshStage {
   Amounts at_tail_peak{};
   Bytes cached{0};  ///< What the allocator keeps besides.
   Bytes capacity;
-  StageCalls between;                ///< Where passes have calls of their own (QuickMesh::in_passes).
+  StageCalls between;                  ///< Where passes have calls of their own (QuickMesh::in_passes).
   std::vector<MemoryCall> tail_calls;  ///< Likewise: those after the last pass.
 };
 
@@ -53,8 +53,8 @@ struct MeshMessages {
 
 class QuickMesh {
  public:
-  /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps of
-  /// several chunks.
+  /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps
+  /// of several chunks.
   QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule, bool in_passes);
   QuickMesh(const QuickMesh&) = delete;
   QuickMesh& operator=(const QuickMesh&) = delete;

@@ -1,6 +1,9 @@
 #include "core/estimate/quick/quick_pipeline.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 
 #include "core/base/index.hpp"
 
@@ -51,7 +54,8 @@ const Transfer& QuickPipeline::message(int direction, int stage) const {
   return nth(all, stage);
 }
 
-void QuickPipeline::wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const {
+void QuickPipeline::wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived,
+                                   QuickLane& lane) const {
   if (pass.plain && !costs_->blocking)
     idle(lane, arrived, channels_[2U * v.stage + v.direction].needs, lane.exposed_pp);
   else
@@ -122,37 +126,35 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
   return beside_.lost;
 }
 
-/// One call on its streams. What it takes from kernels is that of all that waits on the stream.
-void QuickPipeline::issue(const PassCall& call, const ComputeWork& work, double begin, double early, int kind,
+/// One call on its streams, not before `from`. What it takes from kernels is that of all that waits on the stream.
+void QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
                           QuickLane& lane) {
-  double from = 0;
-  if (call.after >= 0) from = nth(block_ends_, call.after);
-  if (call.after == PassCall::kBegin) from = begin;
-  if (call.after == PassCall::kEarly) from = early;
-  if (call.need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call.need));
   double all = from;
-  task_ends_.clear();
-  for (const CallTask& t : call.tasks) {
+  std::array<double, 32> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::uint32_t i = 0; i < call.task_count; ++i) {
+    const CallTask& t = tasks[i];
     double at = from;
-    for (const int before : t.after) at = std::max(at, nth(task_ends_, before));
+    for (std::uint32_t left = t.after; left != 0; left &= left - 1)
+      at = std::max(at, nth(ends, std::countr_zero(left)));
     if (t.stream == CallStream::compute) {
       idle(lane, at, at - lane.free, lane.exposed_dp);
       compute(lane, t.seconds, 0);
       lane.casts += t.seconds;
-      task_ends_.push_back(lane.free);
+      ends[i] = lane.free;
     } else {
       const bool replicas = t.stream == CallStream::replicas;
       const double own = lost_beside(work, t.load);
       double& free = replicas ? lane.dp_free : lane.copies_free;
       double& lost = replicas ? lane.dp_lost : lane.copies_lost;
-      const double waiting = std::max(0.0, free - lane.free);
-      if (waiting + t.seconds > 0) lost = (waiting * lost + t.seconds * own) / (waiting + t.seconds);
+      if (const double waiting = free - lane.free; waiting <= 0 || lost == own)
+        lost = own;
+      else
+        lost = (waiting * lost + t.seconds * own) / (waiting + t.seconds);
       (replicas ? lane.dp_stretch : lane.copies_stretch) = lost / (1 - lost);
       if (replicas) lane.dp_load = t.load;
-      free = std::max(at, free) + t.seconds;
-      task_ends_.push_back(free);
+      ends[i] = free = std::max(at, free) + t.seconds;
     }
-    all = std::max(all, task_ends_.back());
+    all = std::max(all, ends[i]);
   }
   if (call.needed >= 0) nth(whole_, call.needed) = std::max(nth(whole_, call.needed), all);
   if (call.holds) lane.gate = std::max(lane.gate, all);
@@ -166,7 +168,7 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
   const bool forward = v.direction == 0, first = (v.flags & (Visit::kFirstForward | Visit::kFirstBackward)) != 0;
   const PassCalls& calls =
       costs_->calls_of(kind, chunk_of(v), v.direction, first, (v.flags & Visit::kLastBackward) != 0);
-  if (calls.empty() && lane.gate <= lane.free && !(forward && first)) {
+  if (calls.timed.empty() && lane.gate <= lane.free && !(forward && first)) {
     wait_for_input(v, pass, arrived, lane);
     compute(lane, pass.seconds, slowed);
     return;
@@ -174,9 +176,19 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
   const double begin = lane.free, early = lane.before_last;
   block_ends_.assign(static_cast<std::size_t>(blocks), 0.0);
   whole_.assign(static_cast<std::size_t>(blocks), 0.0);
-  auto call = calls.begin();
+  auto call = calls.timed.begin();
+  const auto issue_until = [&](int block) {
+    for (; call != calls.timed.end() && call->at <= block; ++call) {
+      double from = call->after >= 0                  ? nth(block_ends_, call->after)
+                    : call->after == PassCall::kBegin ? begin
+                    : call->after == PassCall::kEarly ? early
+                                                      : 0;
+      if (call->need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call->need));
+      issue(*call, calls.tasks.data() + call->first_task, p.work, from, lane);
+    }
+  };
   for (int k = 0; k < blocks; ++k) {
-    for (; call != calls.end() && call->at == k; ++call) issue(*call, p.work, begin, early, kind, lane);
+    issue_until(k);
     if (k == 0) {
       wait_for_input(v, pass, arrived, lane);
       lane.slowed += slowed;
@@ -189,7 +201,7 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
     compute(lane, p.seconds_of(k), 0);
     nth(block_ends_, k) = lane.free;
   }
-  for (; call != calls.end(); ++call) issue(*call, p.work, begin, early, kind, lane);
+  issue_until(blocks);
   compute(lane, pass.prepare, 0);
 }
 

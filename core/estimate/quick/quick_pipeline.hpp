@@ -74,7 +74,8 @@ class QuickPipeline {
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
   [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
-  void issue(const PassCall& call, const ComputeWork& work, double begin, double early, int kind, QuickLane& lane);
+  void issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
+             QuickLane& lane);
   [[nodiscard]] int kind_of_stage(int stage) const;
   [[nodiscard]] int chunk_of(const Visit& v) const;
   [[nodiscard]] const Transfer& message(int direction, int stage) const;
@@ -96,8 +97,8 @@ class QuickPipeline {
     Interference load;
     double lost = 0;
   };
-  Beside beside_;  ///< Asked last.
-  std::vector<double> block_ends_, whole_, task_ends_;  ///< Of the pass at hand: ends of blocks, of what each needs.
+  Beside beside_;                           ///< Asked last.
+  std::vector<double> block_ends_, whole_;  ///< Of the pass at hand: ends of blocks, of what each needs.
 };
 
 }  // namespace rehearse

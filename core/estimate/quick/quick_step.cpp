@@ -115,10 +115,14 @@ QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk,
   const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
   const auto beyond = [&](ChunkKind of) { return nth(nth(chunks, of), direction).blocks() - parts.layers; };
   const bool first = stage == 0 && chunk == 0, last = stage + 1 == parts.shape.stages && chunk + 1 == v;
-  const ChunkKind of = first && last ? ChunkKind::whole : first ? ChunkKind::first : last ? ChunkKind::last : ChunkKind::middle;
+  const ChunkKind of = first && last ? ChunkKind::whole
+                       : first       ? ChunkKind::first
+                       : last        ? ChunkKind::last
+                                     : ChunkKind::middle;
   const int before = direction == 0 ? chunk : v - 1 - chunk;
   const bool end = direction == 0 ? stage == 0 : stage + 1 == parts.shape.stages;
-  const int base = before * parts.layers + (before > 0 && end ? beyond(direction == 0 ? ChunkKind::first : ChunkKind::last) : 0);
+  const int base =
+      before * parts.layers + (before > 0 && end ? beyond(direction == 0 ? ChunkKind::first : ChunkKind::last) : 0);
   return {kind, chunk, direction, false, false, base, parts.layers + beyond(of)};
 }
 

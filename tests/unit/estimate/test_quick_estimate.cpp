@@ -122,7 +122,8 @@ TEST_CASE("drawn strategies are estimated quickly as they are played") {
 
 TEST_CASE("drawn ways to shard are estimated quickly as they are played") {
   for (const int steps : {1, 3}) {
-    const Worst sharded = compare_quick("quick, sharded", draws(8), steps, 21U + static_cast<unsigned>(steps), draw_sharded);
+    const Worst sharded =
+        compare_quick("quick, sharded", draws(8), steps, 21U + static_cast<unsigned>(steps), draw_sharded);
     check(sharded);
     CHECK(sharded.closed_form >= draws(8) / 2);
   }
