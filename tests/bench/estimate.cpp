@@ -118,10 +118,6 @@ double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, 
     try {
       const QuickEstimate e = quick(s, training);
       closed += e.closed_form ? 1 : 0;
-      if (!e.closed_form && std::getenv("OPEN"))
-        fmt::print("OPEN zero {} fsdp {} copies {} tp {} pp {} v {} dp {} mb {} m {} rec {}\n", s.zero_stage,
-                   s.fsdp.enabled, s.dp_replicate, s.tp, s.pp, s.virtual_stages, s.dp, s.microbatch,
-                   training.global_batch / s.dp / s.microbatch, int(s.recompute));
       fits += e.fits() ? 1 : 0;
       if (e.fits()) best = std::min(best, e.step_time.value());
     } catch (const Error&) {

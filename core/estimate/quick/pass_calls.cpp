@@ -41,9 +41,10 @@ class CallReader {
         read(i);
     }
     out_.complete = out_.complete && (p_.roles.size() == 1 || alike());
-    for (const auto& direction : out_.passes)
+    for (const auto& direction : out_.passes) {
       for (const auto& chunk : direction)
         for (std::size_t m = 1; m + 1 < chunk.size(); ++m) out_.each = out_.each || !chunk[m].all.empty();
+    }
     return std::move(out_);
   }
 
@@ -51,10 +52,15 @@ class CallReader {
   /// Passes are alike, in whatever order they come, where each gives back what it gathers; but for what the first
   /// gathers for the whole step.
   [[nodiscard]] bool alike() const {
-    for (std::size_t direction = 0; direction < out_.passes.size(); ++direction)
-      for (const auto& chunk : out_.passes[direction])
-        for (std::size_t m = 1; m + direction < chunk.size(); ++m)
-          if (std::accumulate(chunk[m].all.begin(), chunk[m].all.end(), 0.0, add_gathered) != 0) return false;
+    for (std::size_t direction = 0; direction < out_.passes.size(); ++direction) {
+      for (const auto& chunk : out_.passes[direction]) {
+        const auto last = chunk.end() - (direction == 0 || chunk.size() < 2 ? 0 : 1);
+        const auto gives_back = [](const PassCalls& pass) {
+          return std::accumulate(pass.all.begin(), pass.all.end(), 0.0, add_gathered) == 0;
+        };
+        if (!std::all_of(chunk.begin() + 1, last, gives_back)) return false;
+      }
+    }
     return true;
   }
   static double add_gathered(double sum, const PassCall& c) {
@@ -91,10 +97,10 @@ class CallReader {
       const Block here{static_cast<int>(passes_.size()) - 1, passes_.back().blocks++};
       block_of_entry_.back() = here;
       if (e.record >= 0) nth(ends_, e.record) = here;
-      for (std::int32_t w = 0; w < e.wait_count; ++w)
-        if (const Wait& wait = nth(role_.waits, e.first_wait + w);
-            wait.steps_back == 0 && nth(users_, wait.event).pass < 0)
-          nth(users_, wait.event) = here;
+      for (std::int32_t w = 0; w < e.wait_count; ++w) {
+        const Wait& wait = nth(role_.waits, e.first_wait + w);
+        if (wait.steps_back == 0 && nth(users_, wait.event).pass < 0) nth(users_, wait.event) = here;
+      }
     }
     for (const PassOf& pass : passes_) (void)list_of(pass);
   }

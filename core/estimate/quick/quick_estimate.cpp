@@ -252,7 +252,7 @@ int QuickEstimator::Impl::training_of() {
 QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int microbatches, int rest_number,
                                              int training_number) {
   const bool in_passes = calls_in_passes(s);
-  // As few as divide what all replicas divide.
+  // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
   const int replicas = experts ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
   const Key key{s.tp,

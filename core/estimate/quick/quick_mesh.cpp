@@ -124,9 +124,10 @@ void QuickMesh::read_stage(MeshStage& out) {
     return at->second;
   };
   for (std::size_t n = 0; n < of_passes; ++n) out.needs.push_back({needed_at[n], operation_of(needed[n])});
-  for (auto& direction : out.between.passes)
+  for (auto& direction : out.between.passes) {
     for (auto& chunk : direction)
       for (PassCalls& pass : chunk) pass = with_needs(pass, [&](int need) { return operation_of(nth(needed, need)); });
+  }
 }
 
 const PassCalls& QuickMesh::calls(const Part& p) {

@@ -1,7 +1,8 @@
 #pragma once
 // What only the mesh and the state kept on it decide: buckets, tails, messages between stages, persistent memory. Read
 // off a lowered sibling with the same axes, layers and gradient settings, one microbatch of one sequence, one chunk per
-// stage and nothing recomputed.
+// stage and nothing recomputed. Where passes have calls of their own (pass_calls.hpp) there are up to three
+// microbatches, and chunks as they are where buckets end with them.
 
 #include <map>
 #include <memory>

@@ -129,15 +129,18 @@ QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk,
 void QuickStep::set_calls(const QuickParts& parts) {
   costs_.calls.clear();
   if (!parts.mesh->in_passes()) return;
-  for (int kind = 0; kind < static_cast<int>(parts.mesh->stages().size()); ++kind)
-    for (int chunk = 0; chunk < parts.shape.virtual_stages; ++chunk)
-      for (int direction = 0; direction < 2; ++direction)
+  for (int kind = 0; kind < static_cast<int>(parts.mesh->stages().size()); ++kind) {
+    for (int chunk = 0; chunk < parts.shape.virtual_stages; ++chunk) {
+      for (int direction = 0; direction < 2; ++direction) {
+        QuickMesh::Part part = part_of(parts, kind, chunk, direction);
         for (const auto& [first, last] : {std::pair{true, false}, {false, false}, {false, true}}) {
-          QuickMesh::Part part = part_of(parts, kind, chunk, direction);
           part.first = first;
           part.last = last;
           costs_.calls.push_back(&parts.mesh->calls(part));
         }
+      }
+    }
+  }
 }
 
 /// More microbatches than a few rounds of the pipeline are extrapolated.
