@@ -185,9 +185,18 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
   return works_.emplace(key, out).first->second;
 }
 
+double EstimatePrices::stretch(int body, int role) {
+  return kernel_stretch(cost_.price_body(p_, nth(p_.bodies, body), rank_of(role), context(role)));
+}
+
+void EstimatePrices::set_microbatch(int number) {
+  for (ExprContext& at : contexts_) at.microbatch = number;
+  works_.clear();
+}
+
 ComputeWork EstimatePrices::play(int body, int role) {
   const Body& b = nth(p_.bodies, body);
-  const double stretch = kernel_stretch(cost_.price_body(p_, b, rank_of(role), context(role)));
+  const double stretch = this->stretch(body, role);
   std::vector<BodyTask> tasks;
   for (const auto v : b.graph.vertices()) {
     const Task& task = b.graph[v];

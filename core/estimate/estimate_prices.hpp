@@ -50,6 +50,10 @@ class EstimatePrices {
   [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
   [[nodiscard]] bool unlike() const { return unlike_; }
+  /// How much longer launches make the kernels of a body that is issued task by task.
+  [[nodiscard]] double stretch(int body, int role);
+  /// From now on bodies are priced as that microbatch calls them: the first writes what later ones add to.
+  void set_microbatch(int number);
   /// One kernel, copy or host task outside closed bodies.
   [[nodiscard]] ComputeWork task(int body, int task, int role);
 

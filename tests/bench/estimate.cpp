@@ -5,8 +5,11 @@
 //        sequence parallelism) of
 //                                               GPT-3 175B on 1,024 A100, or of the scenario given, for several global
 //                                               batches.
+//        bench_estimate --sharded [scenario.json] The same with ZeRO 2, ZeRO 3, FSDP and HSDP in place of ZeRO 1, of
+//                                               Llama 3 8B on 64 H100.
 
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 
 #include <fmt/core.h>
@@ -60,8 +63,17 @@ std::vector<int> divisors(std::int64_t n, std::int64_t limit) {
   return out;
 }
 
+/// One way to keep state: dp_shard is dp over `copies`.
+struct Sharding {
+  int zero = 0;
+  bool fsdp = false;
+  int copies = 1;
+};
+const std::vector<Sharding> kWhole{{0}, {1}}, kSharded{{2}, {3}, {0, true, 1}, {0, true, 2}};
+
 /// Legal by arithmetic; what strategies refuse is counted as refused.
-std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_t batch) {
+std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_t batch,
+                                       const std::vector<Sharding>& shardings) {
   const int gpus = job.site->cluster.device_count(), layers = job.workload.network.layers();
   std::vector<StrategySettings> out;
   for (const int tp : divisors(gpus, 8))
@@ -71,10 +83,10 @@ std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_
       for (const int microbatch : divisors(batch / dp, 16))
         for (const int v : divisors(layers / pp, layers))
           for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
-            for (const int zero : {0, 1})
+            for (const Sharding& sharding : shardings)
               for (const bool sp : {false, true}) {
                 if ((v > 1 && (pp == 1 || batch / dp / microbatch % pp != 0)) || (sp && tp == 1) ||
-                    (zero > 0 && dp == 1))
+                    ((sharding.zero > 0 || sharding.fsdp) && dp % (2 * sharding.copies) != 0))
                   continue;
                 StrategySettings s = job.strategy;
                 s.tp = tp;
@@ -84,7 +96,10 @@ std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_
                 s.virtual_stages = v;
                 s.schedule = v > 1 ? "interleaved_1f1b" : "1f1b";
                 s.recompute = recompute;
-                s.zero_stage = zero;
+                s.zero_stage = sharding.zero;
+                s.fsdp.enabled = sharding.fsdp;
+                s.dp_replicate = sharding.fsdp ? sharding.copies : dp;
+                s.dp_shard = dp / s.dp_replicate;
                 s.sequence_parallel = sp;
                 s.scatter_gather = false;
                 out.push_back(s);
@@ -115,10 +130,11 @@ double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, 
       "{:.0f}/s {}\n",
       training.global_batch, space.size(), closed, refused, fits, best, seconds,
       static_cast<double>(space.size()) / seconds, what);
+  std::fflush(stdout);
   return seconds;
 }
 
-void bench_space(const std::string& file) {
+void bench_space(const std::string& file, const std::vector<Sharding>& shardings) {
   const test::ScenarioJob job = test::load_job(file);
   QuickEstimator quick(job.workload, job.site->cluster, job.site->cost);
   fmt::print("{} on {} GPUs\n", job.name, job.site->cluster.device_count());
@@ -128,7 +144,7 @@ void bench_space(const std::string& file) {
        {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0, 5.0, 10.0, 12.0, 16.0, 2.5, 20.0, 24.0, 32.0, 14.0, 18.0, 9.0, 7.0}) {
     TrainingSettings training = job.workload.training;
     training.global_batch = static_cast<std::int64_t>(factor * static_cast<double>(training.global_batch));
-    const std::vector<StrategySettings> space = space_of(job, training.global_batch);
+    const std::vector<StrategySettings> space = space_of(job, training.global_batch, shardings);
     const double seconds =
         sweep(quick, space, training,
               count == 0 ? "with the tables of blocks, meshes and orders" : "with what tables are new");
@@ -146,8 +162,13 @@ void bench_space(const std::string& file) {
 }  // namespace
 
 int main(int argc, char* argv[]) {
-  const bool space = argc > 1 && std::string(argv[1]) == "--space";
-  if (space || argc == 1) bench_space(argc > 2 ? argv[2] : test::kSource + "/scenarios/gpt3_175b_a100_1024.json");
+  const std::string what = argc > 1 ? argv[1] : "";
+  const bool sharded = what == "--sharded", space = what == "--space" || sharded;
+  const auto job = [&](const char* otherwise) {
+    return argc > 2 ? argv[2] : test::kSource + "/scenarios/" + otherwise;
+  };
+  if ((space && !sharded) || argc == 1) bench_space(job("gpt3_175b_a100_1024.json"), kWhole);
+  if (sharded || argc == 1) bench_space(job("llama3_8b_fsdp_h100_64.json"), kSharded);
   if (argc == 1)
     for (const std::string& file : test::scenario_files()) bench(file);
   for (int i = 1; i < argc && !space; ++i) bench(argv[i]);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "core/price/stage_memory.hpp"
 #include "tests/unit/estimate/plan_draws.hpp"
 
 namespace {
@@ -64,8 +65,23 @@ void bench_rate(const ScenarioJob& job, int count) {
 
 void bench_agreement(const ScenarioJob& from, int count) {
   std::mt19937_64 random(7);
-  std::vector<Compared> rows;
-  for (int i = 0; i < count; ++i) rows.push_back(compare_plan(from, draw_plan(from, random, number("MOST", 2e5))));
+  std::vector<Compared> rows, known;
+  double memory = 0;
+  for (int i = 0; i < count; ++i) {
+    const DrawnPlan d = draw_plan(from, random, number("MOST", 2e5));
+    rows.push_back(compare_plan(from, d));
+    const MemoryRule rule(from.site->cluster);
+    QuickEstimator quick(d.workload, from.site->cluster, from.site->cost, rule,
+                         steps_in_period(d.strategy, d.workload.input));
+    const auto e = quick.closed_form(d.strategy);
+    if (!e) continue;
+    const double needed = memory_report(*d.program, from.site->cluster, rule).tightest().needed.value();
+    known.push_back(rows.back());
+    known.back().estimated = e->step_time.value();
+    known.back().name += fmt::format(", memory {:+.4f} %", 100 * (e->needed.value() / needed - 1));
+    memory = std::max(memory, std::abs(e->needed.value() / needed - 1));
+  }
+  if (!known.empty()) print(fmt::format("  {}, by tables (memory within {:.4f} %)", from.name, 100 * memory), known);
   print("  " + from.name, rows);
   std::sort(rows.begin(), rows.end(),
             [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });

@@ -17,4 +17,14 @@ PassPart part_of(const Body& body) {
   return out;
 }
 
+StreamId stream_of_copies(const Program& program) {
+  for (std::size_t s = 0; s < program.streams.size(); ++s) {
+    const Stream& stream = program.streams[s];
+    if (stream.role == StreamRole::communication && stream.axes.contains(Axis::dp_replicate) &&
+        !stream.axes.contains(Axis::dp_shard))
+      return static_cast<StreamId>(s);
+  }
+  return -1;
+}
+
 }  // namespace rehearse

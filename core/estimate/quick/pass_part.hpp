@@ -2,6 +2,7 @@
 // What a body does in a pass, and where on a role the last pass ends.
 
 #include "core/program/body.hpp"
+#include "core/program/program.hpp"
 
 namespace rehearse {
 
@@ -11,6 +12,9 @@ struct PassPart {
   int task = -1;  ///< The message.
 };
 [[nodiscard]] PassPart part_of(const Body& body);
+
+/// The stream for calls between copies of what is sharded; -1 where they have none of their own.
+[[nodiscard]] StreamId stream_of_copies(const Program& program);
 
 /// A copy of tokens or labels to the device that the pass needs after `offset` seconds of its compute.
 struct InputCopy {

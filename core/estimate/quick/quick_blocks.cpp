@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/price/memory_rule.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -65,15 +66,30 @@ double ChunkPass::offset(int blocks) const {
          rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
 }
 
+double ChunkPass::seconds_of(int block) const {
+  const int before = static_cast<int>(head.size()) - 1;
+  return block >= before && block < before + layers ? layer_seconds : offset(block + 1) - offset(block);
+}
+
 QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
-    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1) {
+    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1), several_(program.microbatches > 1) {
   block_at_ = network.order();
   for (std::size_t b = 0; b < network.blocks.size(); ++b)
     if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
   EstimatePrices prices(program, cost);
-  for (std::size_t r = 0; r < program.roles.size(); ++r)
-    for (const Entry& e : program.roles[r].step) read(program, e, static_cast<int>(r), prices);
-  for (const Block& b : blocks_) complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == b.calls[1];
+  for (int m = 0; m < program.microbatches; ++m) {
+    if (m > 0) prices.set_microbatch(m);
+    for (std::size_t r = 0; r < program.roles.size(); ++r)
+      for (const Entry& e : program.roles[r].step)
+        if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
+  }
+  const auto last = static_cast<int>(program.roles.size()) - 1;
+  cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
+  for (const BlockPasses& b : blocks_) {
+    const int microbatches = several_ ? 2 : 1;
+    complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == b.calls[1] * microbatches &&
+                (!several_ || b.calls[2] == b.calls[1]);
+  }
 }
 
 namespace {
@@ -101,14 +117,14 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
       part.kind == PassPart::Kind::pass ? body.phase == Phase::forward : carries_activations(program, body, part);
   BlockMessage& message = messages_[forward ? 0 : 1];
   if (part.kind == PassPart::Kind::receive) {
-    message.receive = curve;
+    message.receive = {false, true, curve};
     for (const auto v : body.graph.vertices())
       if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
         message.unpack = prices.collective(e.body, static_cast<int>(v), role);
     return;
   }
   if (part.kind == PassPart::Kind::send) {
-    message.send = curve;
+    message.send = {false, true, curve};
     message.bytes = Bytes{0};
     for (const Operand& o : nth(body.graph, part.task).operands)
       message.bytes += Bytes{program.local_bytes(nth(program.tensors, nth(body.formals, o.formal).like), at)};
@@ -118,22 +134,24 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
         message.prepare.append(prices.task(e.body, static_cast<int>(v), role));
     return;
   }
-  Block& block = nth(blocks_, nth(block_at_, e.layer));
+  BlockPasses& block = nth(blocks_, nth(block_at_, e.layer));
   if (part.kind == PassPart::Kind::input) {
     block.input_seconds = prices.work(e.body, role).seconds;
-    block.input_curve = curve;
+    block.input = {false, true, curve};
     return;
   }
-  const std::size_t d = forward ? 0 : 1;
+  const PassKind pass = forward                         ? PassKind::forward
+                        : several_ && e.microbatch == 0 ? PassKind::first_backward
+                                                        : PassKind::backward;
+  const auto d = static_cast<std::size_t>(pass);
   block.work[d] = prices.work(e.body, role);
   block.open[d] = !prices.closed(e.body, role);
-  block.curve[d] = curve;
+  block.memory[d] = {true, true, curve};
   ++block.calls[d];
 }
 
-std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind,
-                                                                              int layers) const {
-  std::vector<std::pair<const Block*, int>> out;
+std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind, int layers) const {
+  std::vector<std::pair<const BlockPasses*, int>> out;
   const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
   for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
@@ -142,23 +160,25 @@ std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bo
   return out;
 }
 
-PassMemory QuickBlocks::memory_of(bool forward, ChunkKind kind, int layers) const {
+PassMemory QuickBlocks::memory_of(PassKind pass, ChunkKind kind, int layers) const {
+  const bool forward = pass == PassKind::forward;
   const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassWalk walk;
-  if (stages_ && !(forward ? first : last)) walk.beside(message.receive);
+  if (stages_ && !(forward ? first : last)) walk.beside(*message.receive.curve);
   for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
-    if (forward && block->input_seconds >= 0) walk.beside(block->input_curve);
-    walk.compute(block->curve[forward ? 0 : 1], times);
+    if (forward && block->input_seconds >= 0) walk.beside(*block->input.curve);
+    walk.compute(*nth(block->memory, pass).curve, times);
   }
-  if (stages_ && !(forward ? last : first)) walk.beside(message.send);
+  if (stages_ && !(forward ? last : first)) walk.beside(*message.send.curve);
   return walk.result();
 }
 
-ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const {
+ChunkPass QuickBlocks::make_pass(PassKind pass, ChunkKind kind, int layers) const {
   ChunkPass out;
-  const std::size_t d = forward ? 0 : 1;
+  const bool forward = pass == PassKind::forward;
+  const auto d = static_cast<std::size_t>(pass);
   out.layers = layers;
   out.layer_seconds = nth(blocks_, layer_).work[d].seconds;
   bool behind = false;
@@ -171,14 +191,14 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
     behind |= layer;
     out.unpacks_in_line |= block->open[d];
   }
-  out.memory = memory_of(forward, kind, layers);
+  out.memory = memory_of(pass, kind, layers);
   return out;
 }
 
 LayerPasses QuickBlocks::layer() const {
-  const Block& layer = nth(blocks_, layer_);
-  Amounts kept = layer.curve[0].at_end;
-  subtract(kept, layer.curve[0].beside);
+  const BlockPasses& layer = nth(blocks_, layer_);
+  Amounts kept = layer.memory[0].curve->at_end;
+  subtract(kept, layer.memory[0].curve->beside);
   return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{nth(kept, MemoryCategory::activations)},
           !layer.open[0] && !layer.open[1]};
 }
@@ -189,8 +209,8 @@ const ChunkPasses& QuickBlocks::chunks(int layers) {
   if (known) return *known;
   known = std::make_unique<ChunkPasses>();
   for (int k = 0; k < kChunkKinds; ++k)
-    for (const bool forward : {true, false})
-      nth((*known), k)[forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
+    for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
+      nth(nth((*known), k), pass) = make_pass(static_cast<PassKind>(pass), static_cast<ChunkKind>(k), layers);
   return *known;
 }
 

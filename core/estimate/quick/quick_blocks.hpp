@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
-#include "core/estimate/quick/pass_part.hpp"
+#include "core/estimate/quick/pass_calls.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/model/network.hpp"
 #include "core/program/liveness_curve.hpp"
@@ -39,55 +39,71 @@ struct ChunkPass {
     return static_cast<int>(head.size()) - 1 + layers + static_cast<int>(rest.size()) - 1;
   }
 
+  /// Seconds of the block at that place.
+  [[nodiscard]] double seconds_of(int block) const;
+
   int layers = 0;
   double layer_seconds = 0;
   std::vector<double> head{0.0}, rest{0.0};  ///< Running sums over the blocks before and after the layers.
 };
 
-/// Chunks of so many layers, by ChunkKind; forward and backward.
-using ChunkPasses = std::array<std::array<ChunkPass, 2>, kChunkKinds>;
+/// Which of a chunk's passes: the first backward of a step may write gradients that later ones add to.
+enum class PassKind : unsigned char { forward, backward, first_backward };
+inline constexpr int kPassKinds = 3;
+
+/// Chunks of so many layers, by ChunkKind and PassKind.
+using ChunkPasses = std::array<std::array<ChunkPass, kPassKinds>, kChunkKinds>;
 
 /// What is sent to the next stage, or back.
 struct BlockMessage {
   Bytes bytes;
   ComputeWork prepare;
   Transfer unpack;
-  BodyCurve send, receive;
+  MemoryCall send, receive;
+};
+
+/// A block of the network, by PassKind.
+struct BlockPasses {
+  std::array<ComputeWork, kPassKinds> work;
+  std::array<MemoryCall, kPassKinds> memory;
+  std::array<int, kPassKinds> calls{};
+  std::array<bool, kPassKinds> open{};
+  double input_seconds = -1;
+  MemoryCall input;
 };
 
 /// Blocks of one key, priced.
 class QuickBlocks {
  public:
-  /// Reads the passes of `program`, a lowering of `network`, one microbatch, one layer per stage.
+  /// Reads the passes of `program`, a lowering of `network`, one layer per stage, and one microbatch, or two where the
+  /// first differs.
   QuickBlocks(const Program& program, const Network& network, const CostModel& cost);
 
   /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
   /// stream.
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] const ChunkPasses& chunks(int layers);
+  [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
   [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
+  /// Blocks of a pass in its order, each with how often it comes in a row.
+  [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, ChunkKind kind,
+                                                                          int layers) const;
+  /// What the allocator keeps besides on the stage with the last block (cached_blocks).
+  [[nodiscard]] Bytes cached_at_end() const { return cached_at_end_; }
 
  private:
-  struct Block {
-    std::array<ComputeWork, 2> work;
-    std::array<BodyCurve, 2> curve;
-    std::array<int, 2> calls{};
-    std::array<bool, 2> open{};
-    double input_seconds = -1;
-    BodyCurve input_curve;
-  };
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
-  [[nodiscard]] ChunkPass make_pass(bool forward, ChunkKind kind, int layers) const;
-  [[nodiscard]] std::vector<std::pair<const Block*, int>> blocks_of(bool forward, ChunkKind kind, int layers) const;
-  [[nodiscard]] PassMemory memory_of(bool forward, ChunkKind kind, int layers) const;
+  [[nodiscard]] ChunkPass make_pass(PassKind pass, ChunkKind kind, int layers) const;
+  [[nodiscard]] PassMemory memory_of(PassKind pass, ChunkKind kind, int layers) const;
 
   std::vector<int> block_at_;  ///< Of the network, by position.
-  std::vector<Block> blocks_;
+  std::vector<BlockPasses> blocks_;
   int layer_ = 0;  ///< Index of the block that is the layer.
   std::array<BlockMessage, 2> messages_;
   std::vector<std::unique_ptr<ChunkPasses>> chunks_;  ///< By layers.
-  bool complete_ = true, stages_ = false;
+  bool complete_ = true, stages_ = false, several_ = false;
+  Bytes cached_at_end_;
 };
 
 }  // namespace rehearse

@@ -22,7 +22,7 @@ namespace rehearse {
 
 namespace {
 
-using Key = std::array<std::int64_t, 16>;
+using Key = std::array<std::int64_t, 19>;
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
@@ -65,6 +65,11 @@ Workload with_layers(Workload w, int layers) {
 }
 
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
+
+/// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
+bool calls_in_passes(const StrategySettings& s) {
+  return s.zero_stage >= 2 || s.fsdp.enabled || s.grad_sync == GradientSync::every;
+}
 
 }  // namespace
 
@@ -122,8 +127,8 @@ struct QuickEstimator::Impl {
   }
   int rest_of(const StrategySettings& s);
   int training_of();
-  QuickBlocks* blocks_of(const StrategySettings& s, int rest_number, int training_number);
-  QuickMesh* mesh_of(const StrategySettings& s, int rest_number, int training_number);
+  QuickBlocks* blocks_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
+  QuickMesh* mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -146,11 +151,10 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   return out;
 }
 
-/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only.
+/// Settings whose steps are whole passes over equal layers.
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || updates_in_backward(s) ||
-      s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every ||
+  if (!stack || s.offload != Offload::none || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas ||
       s.deferred_head_gradients > 0)
     return false;
   if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() ||
@@ -245,8 +249,12 @@ int QuickEstimator::Impl::training_of() {
   return number_of(trainings, t);
 }
 
-QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest_number, int training_number) {
-  const int replicas = experts ? s.dp : 1;
+QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int microbatches, int rest_number,
+                                             int training_number) {
+  const bool in_passes = calls_in_passes(s);
+  // As few replicas as divide what all of them divide.
+  const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
+  const int replicas = experts ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
   const Key key{s.tp,
                 s.cp,
                 s.ep,
@@ -258,22 +266,28 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest
                 s.scatter_gather,
                 s.overlap.tp,
                 rest_number,
-                training_number};
+                training_number,
+                in_passes ? 1 + s.zero_stage : 0,
+                shown,
+                in_passes && s.pp > 1,
+                0,
+                0};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings small = s;
   // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
-  small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() ? 2 : 1;
+  small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() && (s.pp > 1 || !in_passes) ? 2 : 1;
   small.virtual_stages = 1;
   small.schedule = "1f1b";
   small.dp = small.dp_replicate = replicas;
   small.dp_shard = 1;
-  small.zero_stage = 0;
+  if (s.fsdp.enabled) std::swap(small.dp_replicate, small.dp_shard);
+  if (!in_passes) small.zero_stage = 0;
   small.overlap = {};
   small.overlap.tp = s.overlap.tp;
   Workload& w = small.pp > 1 ? two_layers : one_layer;
   w.training = workload.training;
-  w.training.global_batch = s.microbatch * replicas;
+  w.training.global_batch = s.microbatch * replicas * shown;
   try {
     at->second = std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
   } catch (const Error&) {
@@ -282,7 +296,14 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest
   return at->second.get();
 }
 
-QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int rest_number, int training_number) {
+QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
+                                         int training_number) {
+  const bool in_passes = calls_in_passes(s);
+  // Layers that run again may gather twice in backward. Buckets end with chunks.
+  const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
+  const int chunks = in_passes && !s.fsdp.enabled ? s.virtual_stages : 1;
+  const bool own = in_passes && (chunks > 1 || s.pp == 1);
+  const int shown = !in_passes ? 1 : std::min(microbatches, chunks == 1 ? 3 : s.pp > 2 ? s.pp : 2 * s.pp);
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
   const Key key{s.tp,
                 s.cp,
@@ -299,21 +320,24 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int rest_num
                 overlap,
                 rest_number,
                 training_number,
-                layers};
+                layers,
+                shown,
+                2 * chunks + (again ? 1 : 0),
+                own ? number_of(schedule_names, s.schedule) : -1};
   const auto [at, fresh] = meshes.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings plain = s;
   plain.microbatch = 1;
-  plain.virtual_stages = 1;
-  plain.schedule = "1f1b";
-  plain.recompute = Recompute::none;
+  plain.virtual_stages = chunks;
+  plain.schedule = own ? s.schedule : "1f1b";
+  if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;
   plain.overlap.pp = true;
   const std::int64_t batch = workload.training.global_batch;
-  workload.training.global_batch = s.dp;
+  workload.training.global_batch = std::int64_t{s.dp} * shown;
   try {
-    at->second = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule);
+    at->second = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule, in_passes);
   } catch (const Error&) {
     // As above.
   }
@@ -333,8 +357,8 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
     schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
   if (schedule_known[known] == 0) return false;
   const int rest_number = rest_of(s), training_number = training_of();
-  out.blocks = blocks_of(s, rest_number, training_number);
-  out.mesh = mesh_of(s, rest_number, training_number);
+  out.blocks = blocks_of(s, microbatches, rest_number, training_number);
+  out.mesh = mesh_of(s, microbatches, rest_number, training_number);
   out.layers = layers / (s.pp * s.virtual_stages);
   out.blocking = !s.overlap.pp;
   out.steps = steps;

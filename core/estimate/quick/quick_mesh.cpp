@@ -40,8 +40,23 @@ bool equal(const Transfer& a, const Transfer& b) {
 
 }  // namespace
 
-QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule)
-    : program_(std::move(program)), prices_(program_, cost), parts_(program_.bodies.size()) {
+namespace {
+
+template <class Operation>
+PassCalls with_needs(const PassCalls& calls, const Operation& operation_of) {
+  PassCalls out;
+  for (PassCall call : calls.all) {
+    if (call.need >= 0) call.need = operation_of(call.need);
+    out.add(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace
+
+QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule,
+                     bool in_passes)
+    : program_(std::move(program)), prices_(program_, cost), parts_(program_.bodies.size()), in_passes_(in_passes) {
   find_stages();
   const RankKinds kinds(program_);
   for (MeshStage& stage : stages_) {
@@ -91,17 +106,42 @@ void QuickMesh::read_stage(MeshStage& out) {
         }
       ++(body.phase == Phase::forward ? forwards : backwards);
     }
-    if (part->kind != PassPart::Kind::call) continue;
+    if (part->kind != PassPart::Kind::call || in_passes_) continue;
     add_call(e, backwards, out);
     if (e.record >= 0) calls.push_back(e.record);
   }
+  const std::size_t of_passes = needed.size();
+  if (in_passes_) {
+    out.between = read_calls(program_, stage, prices_, needed);
+    complete_ = complete_ && out.between.complete;
+    calls = out.between.events;
+    in_every_pass_ = in_every_pass_ || out.between.each;
+  }
   out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
-  for (std::size_t n = 0; n < needed.size(); ++n)
-    for (const auto& [event, operation] : out.tail.ends)
-      if (event == needed[n]) {
-        out.needs.push_back({needed_at[n], operation});
-        break;
-      }
+  const auto operation_of = [&out](EventId event) {
+    const auto at =
+        std::find_if(out.tail.ends.begin(), out.tail.ends.end(), [&](const auto& e) { return e.first == event; });
+    return at->second;
+  };
+  for (std::size_t n = 0; n < of_passes; ++n) out.needs.push_back({needed_at[n], operation_of(needed[n])});
+  for (auto& direction : out.between.passes) {
+    for (auto& chunk : direction)
+      for (PassCalls& pass : chunk) pass = with_needs(pass, [&](int need) { return operation_of(nth(needed, need)); });
+  }
+}
+
+const PassCalls& QuickMesh::calls(const Part& p) {
+  const auto& chunks = nth(nth(stages_, p.stage).between.passes, p.direction);
+  const bool whole = chunks.size() > 1;
+  const std::vector<PassCalls>& passes = nth(chunks, whole ? p.chunk : 0);
+  const std::size_t last = passes.size() - 1, pass = p.first ? 0 : p.last ? last : std::min<std::size_t>(1, last);
+  if (whole) return passes[pass];
+  const std::uint64_t key =
+      (((static_cast<std::uint64_t>(p.stage) * 2 + static_cast<std::uint64_t>(p.direction)) * 4096 + pass) << 32) |
+      static_cast<std::uint64_t>(p.base) << 16 | static_cast<std::uint64_t>(p.count);
+  const auto [at, fresh] = calls_.try_emplace(key);
+  if (fresh) at->second = part_of(passes[pass], p.base, p.count);
+  return at->second;
 }
 
 /// Reductions that begin together are one call.
@@ -143,10 +183,11 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   std::set<std::pair<int, int>> seen;
   for (std::size_t i = static_cast<std::size_t>(tail_of(program_, role, parts_)); i < role.step.size(); ++i) {
     const Entry& e = role.step[i];
-    if (!seen.emplace(e.body, e.bindings).second) continue;
+    if (!in_passes_ && !seen.emplace(e.body, e.bindings).second) continue;
     at.layer = e.layer;
-    const BodyCurve curve =
-        body_curve(program_, at, nth(program_.bodies, e.body), nth(program_.binding_sets, e.bindings));
+    const Body& body = nth(program_.bodies, e.body);
+    const BodyCurve curve = body_curve(program_, at, body, nth(program_.binding_sets, e.bindings));
+    if (in_passes_) stage.tail_calls.emplace_back(e.stream == 0, body.graph.size() > 0, curve);
     if (!curve.later.empty()) complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;

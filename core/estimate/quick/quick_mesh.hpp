@@ -1,13 +1,16 @@
 #pragma once
 // What only the mesh and the state kept on it decide: buckets, tails, messages between stages, persistent memory. Read
 // off a lowered sibling with the same axes, layers and gradient settings, one microbatch of one sequence, one chunk per
-// stage and nothing recomputed.
+// stage and nothing recomputed. Where passes have calls of their own (pass_calls.hpp) there are up to three
+// microbatches, and chunks as they are where buckets end with them.
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
+#include "core/estimate/quick/pass_calls.hpp"
 #include "core/estimate/quick/quick_tail.hpp"
 #include "core/price/memory_rule.hpp"
 #include "core/program/liveness_curve.hpp"
@@ -39,6 +42,8 @@ struct MeshStage {
   Amounts at_tail_peak{};
   Bytes cached{0};  ///< What the allocator keeps besides.
   Bytes capacity;
+  StageCalls between;                  ///< Where passes have calls of their own (QuickMesh::in_passes).
+  std::vector<MemoryCall> tail_calls;  ///< Likewise: those after the last pass.
 };
 
 /// Messages of one size: from each stage to the next, the last one's to the first, and the other way.
@@ -49,8 +54,9 @@ struct MeshMessages {
 
 class QuickMesh {
  public:
-  /// `program` as described above.
-  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule);
+  /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps
+  /// of several chunks.
+  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule, bool in_passes);
   QuickMesh(const QuickMesh&) = delete;
   QuickMesh& operator=(const QuickMesh&) = delete;
 
@@ -66,6 +72,18 @@ class QuickMesh {
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
   [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
+  [[nodiscard]] bool in_passes() const { return in_passes_; }
+  /// Whether passes between the first and the last have calls.
+  [[nodiscard]] bool in_every_pass() const { return in_every_pass_; }
+  /// Calls in a pass of a kind of stage: of a chunk of it, which are the `count` blocks from `base` on in the order of
+  /// the pass where the mesh was read with one chunk a stage. A chunk's first pass differs from others, and so does its
+  /// last.
+  struct Part {
+    int stage, chunk, direction;
+    bool first, last;
+    int base, count;
+  };
+  [[nodiscard]] const PassCalls& calls(const Part& part);
 
  private:
   void find_stages();
@@ -81,7 +99,8 @@ class QuickMesh {
   Meetings meetings_;
   std::vector<int> sharing_;
   std::map<std::pair<double, bool>, MeshMessages> messages_;
-  bool alike_ = true, complete_ = true, meets_ = false;
+  bool alike_ = true, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
+  std::unordered_map<std::uint64_t, PassCalls> calls_;
 };
 
 }  // namespace rehearse

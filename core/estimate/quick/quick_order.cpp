@@ -10,12 +10,6 @@ namespace rehearse {
 
 namespace {
 
-ChunkKind kind_of(int chunk, int chunks) {
-  if (chunks == 1) return ChunkKind::whole;
-  if (chunk == 0) return ChunkKind::first;
-  return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
-}
-
 bool is_whole(const Slot& s) {
   return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired;
 }
@@ -27,7 +21,7 @@ bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
   return schedule.copies() == 1 && (shape.stages > 1 || shape.virtual_stages == 1);
 }
 
-/// Passes of one stage with the flags of a chunk's first forward and last backward.
+/// Passes of one stage with the flags of a chunk's first forward, and first and last backward.
 std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape) {
   const int chunks = shape.stages * shape.virtual_stages;
   const auto number = [&](int direction, int chunk, int microbatch) {
@@ -35,23 +29,22 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
   };
   std::vector<Visit> out;
   std::vector<int> last(static_cast<std::size_t>(chunks), -1);
-  std::vector<char> begun(static_cast<std::size_t>(chunks), 0);
+  std::vector<char> begun(static_cast<std::size_t>(chunks), 0);  // Bit per direction.
   for (const Slot& s : order) {
     Visit v;
     v.stage = static_cast<unsigned short>(stage);
     v.chunk = static_cast<unsigned short>(s.chunk);
-    v.kind = static_cast<unsigned char>(kind_of(s.chunk, chunks));
+    v.kind = static_cast<unsigned char>(chunk_kind(s.chunk, chunks));
     const bool forward = s.pass == Pass::forward;
     v.direction = forward ? 0 : 1;
     const int next = forward ? s.chunk + 1 : s.chunk - 1;
     if (forward ? s.chunk > 0 : s.chunk + 1 < chunks) v.in = number(v.direction, s.chunk, s.microbatch);
     if (next >= 0 && next < chunks) v.out = number(v.direction, next, s.microbatch);
     const auto c = static_cast<std::size_t>(s.chunk);
-    if (forward && begun[c] == 0) v.flags = Visit::kFirstForward;
-    if (forward)
-      begun[c] = 1;
-    else
-      last[c] = static_cast<int>(out.size());
+    const char bit = forward ? 1 : 2;
+    if ((begun[c] & bit) == 0) v.flags = forward ? Visit::kFirstForward : Visit::kFirstBackward;
+    begun[c] = static_cast<char>(begun[c] | bit);
+    if (!forward) last[c] = static_cast<int>(out.size());
     out.push_back(v);
   }
   for (const int i : last)
@@ -60,6 +53,12 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
 }
 
 }  // namespace
+
+ChunkKind chunk_kind(int chunk, int chunks) {
+  if (chunks == 1) return ChunkKind::whole;
+  if (chunk == 0) return ChunkKind::first;
+  return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
+}
 
 QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   QuickOrder out;
@@ -106,7 +105,7 @@ std::vector<FullMoment> full_moments(const Schedule& schedule, const PipelineSha
     return true;
   };
   for (const Slot& s : schedule.order(stage, shape)) {
-    const auto kind = static_cast<unsigned char>(kind_of(s.chunk, chunks));
+    const auto kind = static_cast<unsigned char>(chunk_kind(s.chunk, chunks));
     const unsigned char direction = s.pass == Pass::forward ? 0 : 1;
     const FullMoment here{direction, kind, before, alive};
     std::vector<FullMoment>& known = by_pass[{direction, kind, before}];

@@ -12,7 +12,7 @@ namespace rehearse {
 
 /// One pass in an order in which all stages' passes can be worked out one after the other.
 struct Visit {
-  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2 };
+  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2, kFirstBackward = 4 };
   int in = -1, out = -1;  ///< Message it needs and message it makes; -1 for none.
   unsigned short stage = 0, chunk = 0;
   unsigned char direction = 0;  ///< 0 forward, 1 backward.
@@ -25,6 +25,9 @@ struct QuickOrder {
   std::vector<Visit> visits;
   int messages = 0;
 };
+
+/// Of the chunk of that number among so many.
+[[nodiscard]] ChunkKind chunk_kind(int chunk, int chunks);
 
 [[nodiscard]] QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape);
 

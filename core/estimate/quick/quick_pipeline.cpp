@@ -1,6 +1,9 @@
 #include "core/estimate/quick/quick_pipeline.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 
 #include "core/base/index.hpp"
 
@@ -21,6 +24,8 @@ inline void compute(QuickLane& lane, double seconds, double slowed) {
   const double begin = lane.free;
   if (lane.sent_end > begin) slowed += std::min(lane.sent_end - begin, seconds) * lane.sent_lost;
   if (lane.dp_free > begin) slowed += std::min((lane.dp_free - begin) * lane.dp_lost, seconds * lane.dp_stretch);
+  if (lane.copies_free > begin)
+    slowed += std::min((lane.copies_free - begin) * lane.copies_lost, seconds * lane.copies_stretch);
   lane.slowed += slowed;
   lane.free = begin + seconds + slowed;
 }
@@ -47,6 +52,14 @@ const Transfer& QuickPipeline::message(int direction, int stage) const {
   const bool end = direction == 0 ? stage + 1 == stages_ : stage == 0;
   if (stages_ < full && end) stage = direction == 0 ? full - 1 : 0;
   return nth(all, stage);
+}
+
+void QuickPipeline::wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived,
+                                   QuickLane& lane) const {
+  if (pass.plain && !costs_->blocking)
+    idle(lane, arrived, channels_[2U * v.stage + v.direction].needs, lane.exposed_pp);
+  else
+    wait_long(v, pass, arrived, lane);
 }
 
 /// Blocking messages, slices to be gathered and copies of input.
@@ -106,6 +119,92 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   compute(lane, pass.seconds - done, 0);
 }
 
+/// The share of their rate that kernels of `work` lose beside `load`; most calls are like the one before.
+double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& load) {
+  if (beside_.work != &work || beside_.load.sm_share != load.sm_share || beside_.load.hbm_share != load.hbm_share)
+    beside_ = {&work, load, 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load)};
+  return beside_.lost;
+}
+
+/// One call on its streams, not before `from`. What it takes from kernels is that of all that waits on the stream.
+void QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
+                          QuickLane& lane) {
+  double all = from;
+  std::array<double, 32> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::uint32_t i = 0; i < call.task_count; ++i) {
+    const CallTask& t = tasks[i];
+    double at = from;
+    for (std::uint32_t left = t.after; left != 0; left &= left - 1)
+      at = std::max(at, nth(ends, std::countr_zero(left)));
+    if (t.stream == CallStream::compute) {
+      idle(lane, at, at - lane.free, lane.exposed_dp);
+      compute(lane, t.seconds, 0);
+      lane.casts += t.seconds;
+      ends[i] = lane.free;
+    } else {
+      const bool replicas = t.stream == CallStream::replicas;
+      const double own = lost_beside(work, t.load);
+      double& free = replicas ? lane.dp_free : lane.copies_free;
+      double& lost = replicas ? lane.dp_lost : lane.copies_lost;
+      if (const double waiting = free - lane.free; waiting <= 0 || lost == own)
+        lost = own;
+      else
+        lost = (waiting * lost + t.seconds * own) / (waiting + t.seconds);
+      (replicas ? lane.dp_stretch : lane.copies_stretch) = lost / (1 - lost);
+      if (replicas) lane.dp_load = t.load;
+      ends[i] = free = std::max(at, free) + t.seconds;
+    }
+    all = std::max(all, ends[i]);
+  }
+  if (call.needed >= 0) nth(whole_, call.needed) = std::max(nth(whole_, call.needed), all);
+  if (call.holds) lane.gate = std::max(lane.gate, all);
+}
+
+/// A pass block by block, with the calls between.
+void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed,
+                               QuickLane& lane) {
+  const ChunkPass& p = *pass.pass;
+  const int kind = kind_of_stage(v.stage), blocks = p.blocks();
+  const bool forward = v.direction == 0, first = (v.flags & (Visit::kFirstForward | Visit::kFirstBackward)) != 0;
+  const PassCalls& calls =
+      costs_->calls_of(kind, chunk_of(v), v.direction, first, (v.flags & Visit::kLastBackward) != 0);
+  if (calls.timed.empty() && lane.gate <= lane.free && !(forward && first)) {
+    wait_for_input(v, pass, arrived, lane);
+    compute(lane, pass.seconds, slowed);
+    return;
+  }
+  const double begin = lane.free, early = lane.before_last;
+  block_ends_.assign(static_cast<std::size_t>(blocks), 0.0);
+  whole_.assign(static_cast<std::size_t>(blocks), 0.0);
+  auto call = calls.timed.begin();
+  const auto issue_until = [&](int block) {
+    for (; call != calls.timed.end() && call->at <= block; ++call) {
+      double from = call->after >= 0                  ? nth(block_ends_, call->after)
+                    : call->after == PassCall::kBegin ? begin
+                    : call->after == PassCall::kEarly ? early
+                                                      : 0;
+      if (call->need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call->need));
+      issue(*call, calls.tasks.data() + call->first_task, p.work, from, lane);
+    }
+  };
+  for (int k = 0; k < blocks; ++k) {
+    issue_until(k);
+    if (k == 0) {
+      wait_for_input(v, pass, arrived, lane);
+      lane.slowed += slowed;
+      lane.free += slowed;
+      if (forward && first) first_forward(v, p, lane);
+    }
+    const double until = std::max(lane.gate, nth(whole_, k));
+    idle(lane, until, until - lane.free, lane.exposed_dp);
+    lane.before_last = lane.free;
+    compute(lane, p.seconds_of(k), 0);
+    nth(block_ends_, k) = lane.free;
+  }
+  issue_until(blocks);
+  compute(lane, pass.prepare, 0);
+}
+
 void QuickPipeline::set_channels() {
   for (int d = 0; d < 2; ++d) {
     const ComputeWork& work =
@@ -137,7 +236,8 @@ void QuickPipeline::play_all(const QuickOrder& order) {
   for (const Visit& v : order.visits) {
     QuickLane& lane = lanes[v.stage];
     Channel& channel = channels[2U * v.stage + v.direction];
-    const QuickCosts::Pass& pass = costs.passes[2U * v.kind + v.direction];
+    const bool fresh = !costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0;
+    const QuickCosts::Pass& pass = fresh ? costs.first_backwards[v.kind] : costs.passes[2U * v.kind + v.direction];
     double slowed = 0;
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
     if (v.in >= 0) {
@@ -145,11 +245,9 @@ void QuickPipeline::play_all(const QuickOrder& order) {
       const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
       if (beside > 0) slowed = beside * channel.needs_lost;
     }
-    if (pass.plain && !costs.blocking)
-      idle(lane, arrived, channel.needs, lane.exposed_pp);
-    else
-      wait_long(v, pass, arrived, lane);
-    if (v.flags == 0) {
+    if (!costs.calls.empty()) {
+      with_calls(v, pass, arrived, slowed, lane);
+    } else if (wait_for_input(v, pass, arrived, lane); (v.flags & ~Visit::kFirstBackward) == 0) {
       compute(lane, pass.seconds, slowed);
     } else {
       lane.slowed += slowed;
@@ -177,6 +275,7 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
                          const TailEnds& before, std::vector<QuickLane>& lanes) {
   costs_ = &costs;
   before_ = &before;
+  beside_ = {};
   const int stages = stages_ = shape.stages;
   chunks_ = shape.virtual_stages;
   lanes_.resize(static_cast<std::size_t>(stages));

@@ -25,6 +25,11 @@ struct QuickLane {
   double trailing = 0;  ///< Seconds before `free` in which no collective of the work's own ran.
   double exposed_tp = 0, exposed_dp = 0, exposed_copy = 0;
   Interference dp_load;
+  /// Calls between copies of what is sharded, as those above.
+  double copies_free = 0, copies_lost = 0, copies_stretch = 0;
+  double gate = 0;         ///< No block begins before.
+  double before_last = 0;  ///< End of the block before the last.
+  double casts = 0;        ///< Kernels of calls.
 };
 
 /// What one scenario's passes cost.
@@ -41,6 +46,13 @@ struct QuickCosts {
   const QuickMesh* mesh = nullptr;
   int virtual_stages = 1, layers = 0;
   bool blocking = false;
+  std::array<Pass, kChunkKinds> first_backwards;
+  /// By kind of stage, chunk of the stage, direction, and whether it is the first and the last of the step; empty where
+  /// passes have no calls of their own.
+  std::vector<const PassCalls*> calls;
+  [[nodiscard]] const PassCalls& calls_of(int kind, int chunk, int direction, bool first, bool last) const {
+    return *nth(calls, ((kind * virtual_stages + chunk) * 2 + direction) * 3 + (first ? 0 : last ? 2 : 1));
+  }
 };
 
 /// By kind of stage of the mesh: what of the step before is still to come, in the ends of its tail's operations.
@@ -59,6 +71,11 @@ class QuickPipeline {
   void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
+  void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
+  void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
+  [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
+  void issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
+             QuickLane& lane);
   [[nodiscard]] int kind_of_stage(int stage) const;
   [[nodiscard]] int chunk_of(const Visit& v) const;
   [[nodiscard]] const Transfer& message(int direction, int stage) const;
@@ -75,6 +92,13 @@ class QuickPipeline {
     double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
   };
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
+  struct Beside {
+    const ComputeWork* work = nullptr;
+    Interference load;
+    double lost = 0;
+  };
+  Beside beside_;                           ///< Asked last.
+  std::vector<double> block_ends_, whole_;  ///< Of the pass at hand: ends of blocks, of what each needs.
 };
 
 }  // namespace rehearse

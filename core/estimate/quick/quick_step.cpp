@@ -11,9 +11,9 @@ namespace {
 /// Times grow evenly with microbatches, chunks per stage and stages. Pipelines of more than
 /// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
 /// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
-/// several chunks more than two from one and two.
+/// several chunks more than two from one and two, where calls of the passes do not pile up.
 constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
-int far_rounds(const PipelineShape& shape) { return shape.virtual_stages > 1 ? 2 : 3; }
+int far_rounds(const PipelineShape& shape, bool calls) { return shape.virtual_stages > 1 && !calls ? 2 : 3; }
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
   return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 +
@@ -28,8 +28,12 @@ void go_on(const QuickLane& near, QuickLane& far, double k) {
   far.held += far.held > 0 ? k * (far.held - near.held) : 0.0;
   far.input_done += k * (far.input_done - near.input_done);
   far.dp_free += far.dp_free > 0 ? k * (far.dp_free - near.dp_free) : 0.0;
+  far.copies_free += far.copies_free > 0 ? k * (far.copies_free - near.copies_free) : 0.0;
+  far.gate += far.gate > 0 ? k * (far.gate - near.gate) : 0.0;
+  far.before_last += k * (far.before_last - near.before_last);
   const auto grow = [k](double from, double& to) { to = std::max(to, to + k * (to - from)); };
   grow(near.slowed, far.slowed);
+  grow(near.casts, far.casts);
   grow(near.exposed_tp, far.exposed_tp);
   grow(near.exposed_dp, far.exposed_dp);
   grow(near.exposed_pp, far.exposed_pp);
@@ -95,6 +99,47 @@ void QuickStep::set_costs(const QuickParts& parts) {
       out.seconds = out.pass->work.seconds + out.prepare;
       out.plain = out.pass->inputs.empty() && out.unpack <= 0;
     }
+    QuickCosts::Pass& first = costs_.first_backwards[k];
+    first = costs_.passes[2 * k + 1];
+    if (parts.mesh->in_passes()) {
+      first.pass = &chunks[k][static_cast<std::size_t>(parts.blocks->first_backward())];
+      first.seconds = first.pass->work.seconds + first.prepare;
+    }
+  }
+  set_calls(parts);
+}
+
+/// Where the pass stands among the blocks of its stage, in the order of the pass.
+QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, int direction) const {
+  const int v = parts.shape.virtual_stages, stage = nth(parts.mesh->stages(), kind).role;
+  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  const auto beyond = [&](ChunkKind of) { return nth(nth(chunks, of), direction).blocks() - parts.layers; };
+  const bool first = stage == 0 && chunk == 0, last = stage + 1 == parts.shape.stages && chunk + 1 == v;
+  const ChunkKind of = first && last ? ChunkKind::whole
+                       : first       ? ChunkKind::first
+                       : last        ? ChunkKind::last
+                                     : ChunkKind::middle;
+  const int before = direction == 0 ? chunk : v - 1 - chunk;
+  const bool end = direction == 0 ? stage == 0 : stage + 1 == parts.shape.stages;
+  const int base =
+      before * parts.layers + (before > 0 && end ? beyond(direction == 0 ? ChunkKind::first : ChunkKind::last) : 0);
+  return {kind, chunk, direction, false, false, base, parts.layers + beyond(of)};
+}
+
+void QuickStep::set_calls(const QuickParts& parts) {
+  costs_.calls.clear();
+  if (!parts.mesh->in_passes()) return;
+  for (int kind = 0; kind < static_cast<int>(parts.mesh->stages().size()); ++kind) {
+    for (int chunk = 0; chunk < parts.shape.virtual_stages; ++chunk) {
+      for (int direction = 0; direction < 2; ++direction) {
+        QuickMesh::Part part = part_of(parts, kind, chunk, direction);
+        for (const auto& [first, last] : {std::pair{true, false}, {false, false}, {false, true}}) {
+          part.first = first;
+          part.last = last;
+          costs_.calls.push_back(&parts.mesh->calls(part));
+        }
+      }
+    }
   }
 }
 
@@ -105,7 +150,7 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
     const PipelineShape part{p, v, microbatches};
     pipeline_.play(order(parts, part), part, costs_, before_, on);
   };
-  const int far = far_rounds(shape) * p, near = far - p;
+  const int far = far_rounds(shape, parts.mesh->in_every_pass()) * p, near = far - p;
   if (m <= far) return play(m, lanes);
   rounds_ = lanes;
   play(near, rounds_);
@@ -117,7 +162,7 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
 /// are, the more of its gathers they wait for.
 void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int v = shape.virtual_stages;
-  if (v < kManyChunks || parts.late_gathers) return play_rounds(parts, shape, lanes);
+  if (v < kManyChunks || parts.late_gathers || parts.mesh->in_passes()) return play_rounds(parts, shape, lanes);
   chunks_ = lanes;
   play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
   play_rounds(parts, {shape.stages, kMoreChunks, shape.microbatches}, lanes);
@@ -154,6 +199,7 @@ void QuickStep::walk(const QuickParts& parts) {
     t.lane.waits[TimeCategory::exposed_pp] = Seconds{from.exposed_pp};
     t.lane.waits[TimeCategory::exposed_copy] = Seconds{from.exposed_copy};
     t.calls_end = from.dp_free;
+    t.copies_end = from.copies_free;
     t.lane.add({from.free, from.dp_free, from.dp_load, TimeCategory::exposed_dp});
   }
   walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
@@ -173,6 +219,8 @@ void QuickStep::start(const QuickParts& parts) {
     const auto dp = static_cast<std::size_t>(parts.mesh->stages()[k].tail.dp);
     lanes_[k].free = tails_[k].lane.free;
     lanes_[k].dp_free = tails_[k].streams[dp];
+    if (const StreamId copies = parts.mesh->stages()[k].tail.copies; copies >= 0)
+      lanes_[k].copies_free = nth(tails_[k].streams, copies);
   }
 }
 
@@ -211,6 +259,10 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
     }
   }
   out += parts.mesh->stages()[kind].tail.kernels;
+  if (Breakdown casts = parts.mesh->stages()[kind].between.kernels; casts.total() > Seconds{0}) {
+    casts *= Seconds{lanes_[kind].casts} / casts.total();
+    out += casts;
+  }
   return out;
 }
 
@@ -234,6 +286,7 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
 }
 
 void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
+  if (parts.mesh->in_passes()) return memory_in_passes(parts, rule, out);
   const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
   const Moments& moments = this->moments(parts);
   double most = -1;

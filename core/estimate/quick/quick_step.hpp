@@ -1,7 +1,9 @@
 #pragma once
 // One scenario's step and its fullest moment, from the tables.
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +40,14 @@ class QuickStep {
   const QuickOrder& order(const QuickParts& parts, const PipelineShape& shape);
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
+  void set_calls(const QuickParts& parts);
+  [[nodiscard]] QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction) const;
+  void memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
+  template <class Adder>
+  void add_pass(const QuickParts& parts, int kind, const Slot& slot, int microbatches, Adder& course);
+  template <class Adder>
+  void add_stage(const QuickParts& parts, int kind, Adder& course);
+  const std::vector<Slot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
   void start(const QuickParts& parts);
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
   void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
@@ -53,6 +63,9 @@ class QuickStep {
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
   std::vector<TailMeeting> meetings_;
   TailEnds before_;
+  std::map<std::array<int, 5>, std::vector<Slot>> slots_;  ///< By schedule, shape and stage.
+  using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
+  std::array<BlockList, std::size_t{2} * kChunkKinds> lists_;  ///< 2 * kind + direction.
   /// The last three from the shorter of two that are extrapolated.
   std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
 };

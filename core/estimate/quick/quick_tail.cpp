@@ -27,6 +27,7 @@ class TailCompiler {
         calls_(p.groups.size(), 0) {
     out_.streams = static_cast<int>(p.streams.size());
     out_.dp = p.stream_along(Axis::dp_shard);
+    out_.copies = stream_of_copies(p);
     for (int i = 0; i < stage.tail; ++i) {
       const Entry& e = nth(role_.step, i);
       if (e.record >= 0) nth(before_, e.record) = e.stream == kCompute ? Before::pass : Before::held;
@@ -211,7 +212,7 @@ bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
     const TailOperation& o = tail.operations[s.next];
     double at = 0;
     if (o.after_pass) at = s.passes_end;
-    if (o.after_calls) at = std::max(at, s.calls_end);
+    if (o.after_calls) at = std::max({at, s.calls_end, s.copies_end});
     if (o.after_held) at = std::max(at, s.lane.held);
     for (const int a : o.after) at = std::max(at, nth(s.ends, a));
     double& end = s.ends[s.next];
@@ -265,6 +266,7 @@ void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<in
     s.ends.assign(tails[k]->operations.size(), 0.0);
     s.streams.assign(static_cast<std::size_t>(tails[k]->streams), 0.0);
     nth(s.streams, tails[k]->dp) = s.calls_end;
+    if (tails[k]->copies >= 0) nth(s.streams, tails[k]->copies) = s.copies_end;
     s.passes_end = s.lane.free;
     s.next = 0;
     s.posted = false;

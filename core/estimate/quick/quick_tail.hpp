@@ -34,6 +34,7 @@ struct QuickTail {
   Breakdown kernels;
   int streams = 0;
   StreamId dp = -1;
+  StreamId copies = -1;  ///< Between copies of what is sharded; -1 where that is `dp`, or none.
 };
 
 /// Compiles what `stage` does from its entry `stage.tail` on. `calls` are the events of reductions set off before;
@@ -47,7 +48,7 @@ struct TailState {
   StageLane lane;
   std::vector<double> ends;     ///< By operation.
   std::vector<double> streams;  ///< Free from then on.
-  double passes_end = 0, calls_end = 0;
+  double passes_end = 0, calls_end = 0, copies_end = 0;
   std::size_t next = 0;
   bool posted = false;
   /// End of everything; after walk_tails.

@@ -114,11 +114,21 @@ TEST_CASE("drawn strategies are estimated quickly as they are played") {
         compare_quick("quick, dense", draws(12), steps, 11U + static_cast<unsigned>(steps), dense);
     check(dense_worst);
     CHECK(dense_worst.closed_form > draws(12) / 2);
-    check(compare_quick("quick, sharded", draws(4), steps, 21U + static_cast<unsigned>(steps), draw_sharded));
     check(compare_quick("quick, context", draws(4), steps, 31U + static_cast<unsigned>(steps), draw_context));
     check(compare_quick("quick, experts", draws(4), steps, 41U + static_cast<unsigned>(steps), experts));
   }
   check(compare_quick("quick, images", draws(3), 1, 51, draw_images));
+}
+
+TEST_CASE("drawn ways to shard are estimated quickly as they are played") {
+  for (const int steps : {1, 3}) {
+    const Worst sharded =
+        compare_quick("quick, sharded", draws(8), steps, 21U + static_cast<unsigned>(steps), draw_sharded);
+    CHECK(sharded.time.median < 0.001);
+    CHECK(sharded.time.worst < 0.02);
+    CHECK(std::abs(sharded.memory) < 0.001);
+    CHECK(sharded.closed_form >= draws(8) / 2);
+  }
 }
 
 TEST_CASE("long pipelines are extrapolated as they are played") {

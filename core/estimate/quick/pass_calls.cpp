@@ -1,0 +1,295 @@
+#include "core/estimate/quick/pass_calls.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/index.hpp"
+#include "core/program/body.hpp"
+#include "core/program/rank_kinds.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr StreamId kKernels = 0;
+constexpr std::size_t kMostTasks = 32;
+
+class CallReader {
+ public:
+  CallReader(const Program& p, const Stage& stage, EstimatePrices& prices, std::vector<EventId>& needed)
+      : p_(p),
+        stage_(stage),
+        prices_(prices),
+        needed_(needed),
+        role_(nth(p.roles, stage.role)),
+        parts_(p.bodies.size()),
+        ends_(static_cast<std::size_t>(role_.events)),
+        users_(static_cast<std::size_t>(role_.events)),
+        replicas_(p.stream_along(Axis::dp_shard)),
+        copies_(stream_of_copies(p)) {}
+
+  StageCalls run() {
+    find_blocks();
+    for (int i = 0; i < stage_.tail; ++i) {
+      const PassPart::Kind kind = this->kind(i);
+      if (kind == PassPart::Kind::pass)
+        next_ = {nth(block_of_entry_, i).pass, nth(block_of_entry_, i).block + 1};
+      else if (kind == PassPart::Kind::call)
+        read(i);
+    }
+    out_.complete = out_.complete && (p_.roles.size() == 1 || alike());
+    for (const auto& direction : out_.passes) {
+      for (const auto& chunk : direction)
+        for (std::size_t m = 1; m + 1 < chunk.size(); ++m) out_.each = out_.each || !chunk[m].all.empty();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  /// Passes are alike, in whatever order they come, where each gives back what it gathers; but for what the first
+  /// gathers for the whole step.
+  [[nodiscard]] bool alike() const {
+    for (std::size_t direction = 0; direction < out_.passes.size(); ++direction) {
+      for (const auto& chunk : out_.passes[direction]) {
+        const auto last = chunk.end() - (direction == 0 || chunk.size() < 2 ? 0 : 1);
+        const auto gives_back = [](const PassCalls& pass) {
+          return std::accumulate(pass.all.begin(), pass.all.end(), 0.0, add_gathered) == 0;
+        };
+        if (!std::all_of(chunk.begin() + 1, last, gives_back)) return false;
+      }
+    }
+    return true;
+  }
+  static double add_gathered(double sum, const PassCall& c) {
+    return sum + (c.needed >= 0 || !c.memory.has_tasks ? c.memory.end : 0.0);
+  }
+
+  struct Block {
+    int pass = -1, block = -1;
+  };
+  struct PassOf {
+    int direction, chunk, microbatch, blocks = 0;
+    [[nodiscard]] bool is(const PassOf& o) const {
+      return direction == o.direction && chunk == o.chunk && microbatch == o.microbatch;
+    }
+  };
+
+  PassPart::Kind kind(int entry) {
+    const int body = nth(role_.step, entry).body;
+    auto& known = nth(parts_, body);
+    if (!known) known = part_of(nth(p_.bodies, body));
+    return known->kind;
+  }
+
+  /// Numbers blocks and passes, and notes which events they end with and wait for.
+  void find_blocks() {
+    for (int i = 0; i < stage_.tail; ++i) {
+      const Entry& e = nth(role_.step, i);
+      block_of_entry_.emplace_back();
+      if (kind(i) != PassPart::Kind::pass) continue;
+      const int direction = nth(p_.bodies, e.body).phase == Phase::forward ? 0 : 1;
+      const int chunk = e.chunk / static_cast<int>(p_.roles.size());
+      const PassOf pass{direction, chunk, e.microbatch};
+      if (passes_.empty() || !passes_.back().is(pass)) passes_.push_back(pass);
+      const Block here{static_cast<int>(passes_.size()) - 1, passes_.back().blocks++};
+      block_of_entry_.back() = here;
+      if (e.record >= 0) nth(ends_, e.record) = here;
+      for (std::int32_t w = 0; w < e.wait_count; ++w) {
+        const Wait& wait = nth(role_.waits, e.first_wait + w);
+        if (wait.steps_back == 0 && nth(users_, wait.event).pass < 0) nth(users_, wait.event) = here;
+      }
+    }
+    for (const PassOf& pass : passes_) (void)list_of(pass);
+  }
+
+  PassCalls& list_of(const PassOf& pass) {
+    const auto at = [](auto& list, int i) -> auto& {
+      if (list.size() <= static_cast<std::size_t>(i)) list.resize(static_cast<std::size_t>(i) + 1);
+      return nth(list, i);
+    };
+    return at(at(nth(out_.passes, pass.direction), pass.chunk), pass.microbatch);
+  }
+
+  /// Whether later blocks find storage that the call makes.
+  [[nodiscard]] bool makes_storage(const Entry& e) const {
+    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
+    return std::any_of(bindings.begin(), bindings.end(), [](const Binding& b) { return b.allocate; });
+  }
+
+  void read(int index) {
+    const Entry& e = nth(role_.step, index);
+    PassCall call;
+    const Block user = e.record >= 0 ? nth(users_, e.record) : Block{};
+    Block owner = next_;  // The pass, and the block before which the call stands.
+    if (user.pass >= 0 && makes_storage(e)) {
+      if (user.pass != next_.pass) owner = {user.pass, 0};
+      out_.complete = out_.complete && (user.pass == next_.pass || user.pass == next_.pass + 1);
+      call.needed = user.block;
+    } else {
+      call.behind = true;
+      call.holds = user.pass >= 0;
+      // Nobody later than the next block waits for it.
+      const bool next =
+          user.pass == next_.pass ? user.block == next_.block : user.pass == next_.pass + 1 && user.block == 0;
+      out_.complete = out_.complete && next_.block > 0 && (!call.holds || next);
+    }
+    if (owner.pass < 0) {
+      out_.complete = false;
+      return;
+    }
+    call.at = owner.block;
+    find_begin(e, owner.pass, call);
+    call.tasks = tasks_of(e.body);
+    add_memory(e, call);
+    if (e.record >= 0) out_.events.push_back(e.record);
+    list_of(nth(passes_, owner.pass)).all.push_back(std::move(call));
+  }
+
+  void find_begin(const Entry& e, int pass, PassCall& call) {
+    for (std::int32_t w = 0; w < e.wait_count; ++w) {
+      const Wait& wait = nth(role_.waits, e.first_wait + w);
+      if (wait.steps_back > 0) {
+        call.need = static_cast<int>(needed_.size());
+        needed_.push_back(wait.event);
+        continue;
+      }
+      const Block from = nth(ends_, wait.event);
+      int after = PassCall::kNothing;
+      if (from.pass == pass)
+        after = from.block;
+      else if (from.pass >= 0 && from.pass + 1 == pass)
+        after = from.block + 1 - nth(passes_, from.pass).blocks + PassCall::kBegin;
+      out_.complete = out_.complete && after > PassCall::kNothing;
+      call.after = std::max(call.after, after);
+    }
+    if (nth(p_.bodies, e.body).graph.size() == 0) out_.complete = out_.complete && e.wait_count == 0;
+    out_.complete = out_.complete && !e.host_wait && e.mark_count == 0 && e.graph < 0;
+  }
+
+  /// Calls of one body are alike but for their storage.
+  const std::vector<CallTask>& tasks_of(int number) {
+    const auto [at, fresh] = tasks_.try_emplace(number);
+    std::vector<CallTask>& out = at->second;
+    if (!fresh) return out;
+    const Body& body = nth(p_.bodies, number);
+    const auto computes = [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); };
+    const auto all = body.graph.vertices();
+    const double stretch = std::any_of(all.begin(), all.end(), computes) ? prices_.stretch(number, stage_.role) : 1.0;
+    std::vector<int> of_task;
+    for (const auto v : body.graph.vertices()) {
+      const Task& task = body.graph[v];
+      CallTask t;
+      for (const std::size_t before : body.graph.before(v))
+        if (of_task[before] >= 0) t.after |= std::uint32_t{1} << of_task[before];
+      of_task.push_back(-1);
+      if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) == 0) continue;
+      const auto stream = stream_of(task.stream);
+      if (!stream || task.host_wait) {
+        out_.complete = false;
+        continue;
+      }
+      t.stream = *stream;
+      if (std::holds_alternative<CollectiveTask>(task.kind)) {
+        const Transfer transfer = prices_.collective(number, static_cast<int>(v), stage_.role);
+        t.seconds = transfer.seconds;
+        t.load = transfer.load;
+      } else {
+        const ComputeWork work = prices_.task(number, static_cast<int>(v), stage_.role);
+        t.seconds = work.seconds * stretch;
+        if (t.stream == CallStream::compute) out_.kernels += work.breakdown;
+      }
+      if (out.empty() || !joins(out, t)) out.push_back(t);
+      of_task.back() = static_cast<int>(out.size()) - 1;
+      out_.complete = out_.complete && out.size() < kMostTasks;
+    }
+    return out;
+  }
+
+  /// Whether the task only follows the last one on its stream, of which it then is a part.
+  static bool joins(std::vector<CallTask>& tasks, const CallTask& t) {
+    CallTask& last = tasks.back();
+    if (t.stream == CallStream::compute || t.stream != last.stream) return false;
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      if ((t.after >> i & 1) != 0 && tasks[i].stream != t.stream && (last.after >> i & 1) == 0) return false;
+    if (const double all = last.seconds + t.seconds; all > 0)
+      last.load = {(last.load.sm_share * last.seconds + t.load.sm_share * t.seconds) / all,
+                   (last.load.hbm_share * last.seconds + t.load.hbm_share * t.seconds) / all};
+    last.seconds += t.seconds;
+    return true;
+  }
+
+  [[nodiscard]] std::optional<CallStream> stream_of(StreamId stream) const {
+    if (stream == kKernels) return CallStream::compute;
+    if (stream == replicas_) return CallStream::replicas;
+    if (stream == copies_) return CallStream::copies;
+    return {};
+  }
+
+  void add_memory(const Entry& e, PassCall& call) {
+    ExprContext at = prices_.context(stage_.role);
+    at.tables = &p_.tables;
+    at.microbatches = p_.microbatches;
+    at.layer = e.layer;
+    at.chunk = e.chunk;
+    at.microbatch = e.microbatch;
+    const Body& body = nth(p_.bodies, e.body);
+    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
+    const auto [varies, unknown] = varies_.try_emplace({e.body, e.bindings}, false);
+    if (unknown) varies->second = memory_varies_by_call(p_, body, bindings);
+    const auto [known, fresh] = memory_.try_emplace({e.body, e.bindings, varies->second ? e.layer : -1});
+    if (fresh) known->second = {e.stream == kKernels, body.graph.size() > 0, body_curve(p_, at, body, bindings)};
+    call.memory = known->second;
+    out_.complete = out_.complete && call.memory.curve->later.empty();
+  }
+
+  const Program& p_;
+  const Stage& stage_;
+  EstimatePrices& prices_;
+  std::vector<EventId>& needed_;
+  const Role& role_;
+  std::vector<std::optional<PassPart>> parts_;
+  std::vector<Block> block_of_entry_, ends_, users_;  ///< The last two by event.
+  std::vector<PassOf> passes_;
+  StreamId replicas_, copies_;
+  std::map<int, std::vector<CallTask>> tasks_;  ///< By body.
+  std::map<std::pair<int, int>, bool> varies_;  ///< By body and bindings.
+  std::map<std::array<int, 3>, MemoryCall> memory_;
+  Block next_;  ///< The pass at hand and its next block.
+  StageCalls out_;
+};
+
+}  // namespace
+
+StageCalls read_calls(const Program& program, const Stage& stage, EstimatePrices& prices,
+                      std::vector<EventId>& needed) {
+  return CallReader(program, stage, prices, needed).run();
+}
+
+PassCalls part_of(const PassCalls& calls, int base, int count) {
+  PassCalls out;
+  for (const PassCall& from : calls.all) {
+    if (from.owner() < base || from.owner() >= base + count) continue;
+    PassCall call = from;
+    call.at = std::max(call.at - base, 0);
+    if (call.needed >= 0) call.needed -= base;
+    // What follows a block of another pass follows the pass before this one.
+    if (base > 0 && (call.after >= 0 || call.after == PassCall::kNothing))
+      call.after = std::max(call.after - base, PassCall::kBegin);
+    out.add(std::move(call));
+  }
+  return out;
+}
+
+void PassCalls::add(PassCall call) {
+  if (!call.tasks.empty()) {
+    timed.push_back({call.at, call.after, call.needed, call.need, call.holds, static_cast<std::uint32_t>(tasks.size()),
+                     static_cast<std::uint32_t>(call.tasks.size())});
+    tasks.insert(tasks.end(), call.tasks.begin(), call.tasks.end());
+  }
+  all.push_back(std::move(call));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,94 @@
+#pragma once
+// Calls that passes set off or wait for, whatever they are: gathers of sliced parameters, reductions after every
+// microbatch, storage given back between blocks. Read off a lowered stage, as the entries between its blocks.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/estimate/estimate_prices.hpp"
+#include "core/estimate/quick/pass_part.hpp"
+#include "core/program/liveness_curve.hpp"
+
+namespace rehearse {
+
+/// What one call of a body does to memory, as liveness.cpp adds it up.
+struct MemoryCall {
+  bool on_compute = false, has_tasks = true;
+  double peak = 0, end = 0, beside = 0;  ///< Of all categories.
+  std::shared_ptr<const BodyCurve> curve;
+
+  MemoryCall() = default;
+  MemoryCall(bool compute, bool tasks, BodyCurve of)
+      : on_compute(compute),
+        has_tasks(tasks),
+        peak(of.peak),
+        end(sum(of.at_end)),
+        beside(sum(of.beside)),
+        curve(std::make_shared<const BodyCurve>(std::move(of))) {}
+};
+
+/// The streams of a lane: kernels, calls between replicas, and those between copies of what is sharded.
+enum class CallStream : unsigned char { compute, replicas, copies };
+inline constexpr int kCallStreams = 2;  ///< Beside compute.
+
+/// One task of a call, or several in a row on one stream.
+struct CallTask {
+  CallStream stream = CallStream::replicas;
+  double seconds = 0;
+  Interference load;        ///< What a collective takes from kernels beside it.
+  std::uint32_t after = 0;  ///< Bit per earlier task of the call.
+};
+
+/// A call among the blocks of a pass, which are counted in the order of the pass.
+struct PassCall {
+  static constexpr int kBegin = -1;    ///< The end of the pass before ...
+  static constexpr int kEarly = -2;    ///< ... or of the block before its last,
+  static constexpr int kNothing = -3;  ///< or no moment of this step.
+
+  int at = 0;            ///< Issued before this block, or behind the one before it.
+  bool behind = false;   ///< It belongs to the block before.
+  int after = kNothing;  ///< Begins after this block's end.
+  int needed = -1;       ///< The block that waits for it; -1 for none.
+  bool holds = false;    ///< Whatever block comes next waits for it.
+  int need = -1;         ///< It waits for this operation of the tail of the step before; -1 for none.
+  std::vector<CallTask> tasks;
+  MemoryCall memory;
+
+  [[nodiscard]] int owner() const { return behind ? at - 1 : needed; }
+};
+
+/// In the order of issue.
+struct PassCalls {
+  std::vector<PassCall> all;
+  /// Those that take time.
+  struct Timed {
+    int at, after, needed, need;
+    bool holds;
+    std::uint32_t first_task, task_count;
+  };
+  std::vector<Timed> timed;
+  std::vector<CallTask> tasks;
+
+  void add(PassCall call);
+};
+
+/// Those of a stage's passes, by direction, chunk of the stage and microbatch.
+struct StageCalls {
+  bool each = false;  ///< Whether there are any between first and last passes.
+  bool complete = true;
+  std::array<std::vector<std::vector<PassCalls>>, 2> passes;
+  Breakdown kernels;            ///< Of all calls of the passes above.
+  std::vector<EventId> events;  ///< With which calls end.
+};
+
+/// Reads the entries of `stage` before its tail. Not complete where something is none of the above. `needed` collects
+/// the events of the step before that calls wait for; PassCall::need then is an index into it.
+[[nodiscard]] StageCalls read_calls(const Program& program, const Stage& stage, EstimatePrices& prices,
+                                    std::vector<EventId>& needed);
+
+/// The calls of a pass of `count` of the stage's blocks from `base` on, counted from there.
+[[nodiscard]] PassCalls part_of(const PassCalls& calls, int base, int count);
+
+}  // namespace rehearse
