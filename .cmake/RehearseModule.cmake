@@ -31,7 +31,7 @@ function(rehearse_add_module)
 endfunction()
 
 # Reading files, laying out tables and command lines: little of an answer's time, and a large part of what is compiled. -Og takes four fifths
-# of -O1's time, and its programs are as fast.
+# of -O1's time, and answers take no more instructions (tests/bench/results/speed.md).
 function(rehearse_runs_once target)
   rehearse_optimise(${target} -Og)
 endfunction()
