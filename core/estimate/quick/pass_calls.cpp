@@ -15,7 +15,6 @@ namespace rehearse {
 namespace {
 
 constexpr StreamId kKernels = 0;
-constexpr std::size_t kMostTasks = 32;
 
 class CallReader {
  public:
@@ -203,7 +202,10 @@ class CallReader {
       }
       if (out.empty() || !joins(out, t)) out.push_back(t);
       of_task.back() = static_cast<int>(out.size()) - 1;
-      out_.complete = out_.complete && out.size() < kMostTasks;
+      if (out.size() == kMostCallTasks) {
+        out_.complete = false;
+        break;
+      }
     }
     return out;
   }

@@ -33,6 +33,9 @@ struct MemoryCall {
 enum class CallStream : unsigned char { compute, replicas, copies };
 inline constexpr int kCallStreams = 2;  ///< Beside compute.
 
+/// Tasks that a call may have: CallTask::after has a bit for each.
+inline constexpr std::size_t kMostCallTasks = 32;
+
 /// One task of a call, or several in a row on one stream.
 struct CallTask {
   CallStream stream = CallStream::replicas;

@@ -130,7 +130,7 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
 void QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
                           QuickLane& lane) {
   double all = from;
-  std::array<double, 32> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<double, kMostCallTasks> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::uint32_t i = 0; i < call.task_count; ++i) {
     const CallTask& t = tasks[i];
     double at = from;

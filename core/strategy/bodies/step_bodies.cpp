@@ -46,8 +46,8 @@ void StepBodies::make_states(int first, int last) {
       const bool on_host = plan_.optimizer_on_host;
       // Slices of several microbatches are added up on the device.
       s.passes = plan_.updates_in_backward || (on_host && s.divided && frame_.program.microbatches == 1);
-      if (plan_.gradients_as_parameters && !divides &&
-          !frame_.mixed)  // As autograd makes them, and nobody reduces them.
+      // What nobody reduces stays as autograd makes it.
+      if (plan_.gradients_as_parameters && !divides && !frame_.mixed)
         nth(frame_.program.tensors, blocks_[b].grad[p]).dtype = param.dtype;
       s.reduced = make_reduced(blocks_[b].grad[p], param, s);
       if (on_host) s.host_gradient = on_host_of(s.reduced);
