@@ -1,11 +1,13 @@
 // The only file that sees CLI11: it is slow to compile, and its messages and exit codes are replaced by ours.
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "core/base/counts.hpp"
 #include "core/base/registry.hpp"
 #include "core/cli/verb.hpp"
 
@@ -107,6 +109,18 @@ const Verb& find_verb(const std::string& word) {
 }
 
 }  // namespace
+
+std::int64_t Arguments::whole(const std::string& name, std::int64_t least, std::int64_t fallback,
+                              std::int64_t most) const {
+  if (!has(name)) return fallback;
+  const std::string value = text(name);
+  std::int64_t out = 0;
+  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (failed != std::errc{} || end != value.data() + value.size() || out < least || out > most)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a whole number from {} on", value, least), name,
+                count_hint(value));
+  return out;
+}
 
 int run_command_line(const std::vector<std::string>& words, Console& console) {
   if (words.empty()) {

@@ -1,7 +1,9 @@
 #pragma once
 // Verbs and what they take, as data: parsing, help, did-you-mean and completion all read these tables.
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,6 +47,10 @@ class Arguments {
     const auto at = values_.find(name);
     return at == values_.end() ? std::vector<std::string>{} : at->second;
   }
+  /// The last value given as a whole number, or `fallback`. Throws Error (usage) at the option for any other text and
+  /// for a number below `least` or above `most`.
+  [[nodiscard]] std::int64_t whole(const std::string& name, std::int64_t least, std::int64_t fallback,
+                                   std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
 
  private:
   std::map<std::string, std::vector<std::string>> values_;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/counts.hpp"
 #include "core/base/near_names.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/object_reader.hpp"
@@ -59,7 +60,7 @@ std::int64_t read_integer(const Field& f, ObjectReader& r) {
   const json* v = r.raw(name);
   if (f.automatic && v && v->is_string()) {
     if (*v == "auto") return 0;
-    r.fail(name, "wanted an integer or \"auto\", found " + describe_value(*v));
+    r.fail(name, "wanted an integer or \"auto\", found " + describe_value(*v), count_hint(v->get<std::string>()));
   }
   return r.integer(name, {static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max)});
 }
@@ -69,11 +70,12 @@ double read_count(const Field& f, ObjectReader& r) {
   const json* v = r.raw(name);
   if (!v || !v->is_string()) return r.number(name, {f.min, f.max});
   const auto text = v->get<std::string>();
+  const std::string hint = count_hint(text);
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size())
     r.fail(name, "wanted a number, found " + describe_value(*v),
-           "example: " + (f.example.empty() ? "300e9" : f.example));
+           hint.empty() ? "example: " + (f.example.empty() ? "300e9" : f.example) : hint);
   if (!(value >= f.min && value <= f.max))
     r.fail(name, fmt::format("{} is out of range: wanted {:g} to {:g}", describe_value(*v), f.min, f.max));
   return value;

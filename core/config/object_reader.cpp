@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/counts.hpp"
 #include "core/base/registry.hpp"
 
 namespace rehearse {
@@ -32,6 +33,9 @@ std::optional<std::int64_t> as_integer(const json& v) {
   }
   return std::nullopt;
 }
+
+/// Of a text where a number is wanted.
+std::string hint_of(const json& v) { return v.is_string() ? count_hint(v.get<std::string>()) : std::string(); }
 
 std::string range_text(NumberRange r) {
   if (r.max >= std::numeric_limits<double>::max()) return fmt::format("at least {:g}", r.min);
@@ -104,7 +108,7 @@ bool ObjectReader::boolean(const std::string& key) {
 
 std::int64_t ObjectReader::integer(const std::string& key, IntegerRange range) {
   const json& v = need(key, "an integer");
-  if (!v.is_number()) fail_type(key, "an integer", v);
+  if (!v.is_number()) fail_type(key, "an integer", v, hint_of(v));
   const std::optional<std::int64_t> i = as_integer(v);
   const bool fraction = v.is_number_float() && std::floor(v.get<double>()) != v.get<double>();
   if (fraction) fail_type(key, "an integer", v);
@@ -115,7 +119,7 @@ std::int64_t ObjectReader::integer(const std::string& key, IntegerRange range) {
 
 double ObjectReader::number(const std::string& key, NumberRange range) {
   const json& v = need(key, "a number");
-  if (!v.is_number()) fail_type(key, "a number", v);
+  if (!v.is_number()) fail_type(key, "a number", v, hint_of(v));
   const double d = v.get<double>();
   if (!(d >= range.min && d <= range.max))
     fail(key, fmt::format("{} is out of range: wanted {}", describe_value(v), range_text(range)));

@@ -26,6 +26,7 @@ StrategySettings with_shares(const SearchProblem& problem, const StrategySetting
 void take_memory(const MemoryReport& report, Bytes most, Evaluation& out) {
   const StageMemory& tightest = report.tightest();
   out.needed = tightest.needed;
+  out.allocated = tightest.allocated;
   out.capacity = most > Bytes{0} ? std::min(most, tightest.capacity) : tightest.capacity;
   out.fits = report.fits() && out.needed <= out.capacity;
 }
@@ -103,6 +104,7 @@ std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& ask
         (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
     if (!e) return {};
     out.needed = e->needed;
+    out.allocated = MemoryRule().allocated(e->memory);
     out.capacity = most_ > Bytes{0} ? std::min(most_, e->capacity) : e->capacity;
     out.fits = e->fits() && out.needed <= out.capacity;
     out.step_time = e->step_time;

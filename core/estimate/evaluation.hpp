@@ -48,6 +48,7 @@ struct Evaluation {
   Breakdown breakdown;            ///< Of the slowest stage; adds up to `step_time`.
   std::optional<Seconds> played;  ///< What a back end said.
   std::optional<Breakdown> played_breakdown;
+  Bytes allocated{};  ///< What tensors and workspace hold of `needed`.
   /// The best that is known of the step.
   [[nodiscard]] Seconds time() const { return played.value_or(step_time); }
   [[nodiscard]] const Breakdown& parts() const { return played_breakdown ? *played_breakdown : breakdown; }

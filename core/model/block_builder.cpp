@@ -277,6 +277,10 @@ int BlockBuilder::state_space(const std::string& name, const StateSpaceInputs& i
 int BlockBuilder::cross_entropy(const std::string& name, int logits, int labels) {
   const int y = tensor({.name = name, .shape = {{DimTag::fixed, 1}}, .fp32 = true});
   op(OpKind::cross_entropy, name, {logits, labels}, {y});
+  for (OpSpec& product : block_.ops) {
+    if (product.kind != OpKind::linear || product.outputs != std::vector<int>{logits}) continue;
+    product.joins_loss = block_.ops.back().joins_loss = true;
+  }
   return y;
 }
 

@@ -25,6 +25,7 @@ struct StepChoice {
   Seconds closed_form{};    ///< The step by closed form; 0 where it was not played.
   std::string played_by{};  ///< Back end; empty where it was not played.
   std::string why_not_played{};
+  Bytes allocated{};  ///< What tensors and workspace hold of `needed`.
 
   [[nodiscard]] double fullness() const { return needed / capacity; }
   /// As StageMemory::barely().
@@ -83,6 +84,7 @@ struct CandidateSite {
   std::unique_ptr<StepSearch> search;
   std::function<bool()> stop;                  ///< true: no further size is tried. Empty: never.
   std::function<void(double share)> progress;  ///< About how much of this candidate is done, 0 to 1. May be empty.
+  PeakRange peak{};                            ///< Of memory; no rows: nothing is known.
 };
 
 /// Whether the plan pays by the hour. Throws Error (usage) at the candidate where the price that this needs is unknown.
@@ -143,6 +145,7 @@ struct CandidateAnswer {
   std::int64_t evaluated = 0;
   bool interrupted = false;  ///< Sizes were left out, as CandidateSite::stop asked.
   std::string play_line;     ///< A command that plays `point`; empty where nobody has said.
+  PeakRange peak{};          ///< CandidateSite::peak.
 };
 
 /// A size is in time where it meets the deadline with the odds that the plan asks for. Where none does, those count

@@ -93,7 +93,8 @@ class CountSearch {
                                              site.facts.most.value_or(0), site.facts.most == 1 ? "" : "s"));
     lower_limit(site.candidate.max_machines,
                 fmt::format("max_machines is {}", site.candidate.max_machines.value_or(0)));
-    if (site.candidate.network.empty()) lower_limit(1, "no network is stated");
+    if (site.candidate.network.empty())
+      lower_limit(1, "the candidate names no network to join machines by (\"network\"; rehearse list networks)");
     if (site.range) slow_ = site.range(plan.base.strategy).quantile(plan.odds);
     // No time at all is left where the lead time is longer.
     days_ = max(plan.deadline * 1e-6, plan.deadline - Seconds{86400 * site.candidate.lead_days});
@@ -329,6 +330,7 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   out.point = *chosen;
   out.meets_deadline = chosen->end <= plan.deadline;
   if (site.range) out.range = site.range(out.point->step.strategy);
+  out.peak = site.peak;
   for (const PlanPoint* p : sizes.frontier()) out.curve.push_back(*p);
   out.meets_deadline_high = ends(*out.point, out.range.quantile(plan.odds)) <= plan.deadline;
   out.odds_late = out.range.odds_above(std::max(1e-9, 1 + (plan.deadline - out.point->end) / out.point->duration));

@@ -208,7 +208,10 @@ class SizeSearch {
         out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed),
                                   to_string_iec(e.capacity), plan_label(trial.strategy));
     } else {
-      keep({trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity}, out);
+      StepChoice found{trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed,
+                       e.capacity};
+      found.allocated = e.allocated;
+      keep(std::move(found), out);
     }
     return e.refusal.empty();
   }
@@ -239,6 +242,7 @@ class SizeSearch {
       const QuickEstimate e = (steps_in_period(s, workload_.input) > 1 ? following_ : alone_)(s, workload_.training);
       out.fits = e.fits();
       out.needed = e.needed;
+      out.allocated = MemoryRule().allocated(e.memory);
       out.capacity = e.capacity;
       out.step_time = e.step_time;
     } catch (const Error& e) {

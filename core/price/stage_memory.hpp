@@ -43,6 +43,15 @@ struct PeakRange {
   double p10 = 1, p90 = 1;
   std::string rests_on;  ///< "26 rows of 3 sources, dense models on hopper".
   int rows = 0, sources = 0;
+
+  struct Ends {
+    Bytes low, high;
+  };
+  /// What a device needs at either end, where `needed` is predicted and `allocated` of that are tensors and workspace.
+  [[nodiscard]] Ends ends(Bytes needed, Bytes allocated, const MemoryRule& rule = {}) const {
+    const Bytes reserved = allocated * rule.reserved_over_allocated;
+    return {needed + reserved * (p10 - 1), needed + reserved * (p90 - 1)};
+  }
 };
 
 struct MemoryReport {
@@ -50,10 +59,6 @@ struct MemoryReport {
   std::vector<StageMemory> stages;
   std::optional<Suggestion> suggestion;  ///< Only where it does not fit and a change was found.
   std::optional<PeakRange> range = {};   ///< Where it is known.
-  /// What `stage` needs where `factor` times as much is allocated.
-  [[nodiscard]] Bytes needed(const StageMemory& stage, double factor) const {
-    return stage.needed + stage.allocated * ((factor - 1) * rule.reserved_over_allocated);
-  }
   [[nodiscard]] bool fits() const;
   /// The stage nearest to its capacity, or furthest over it. There is at least one.
   [[nodiscard]] const StageMemory& tightest() const;

@@ -21,7 +21,7 @@ constexpr auto list(Of<Lifetime>) {
   return std::to_array<std::string_view>({"persistent", "step", "saved", "scratch"});
 }
 constexpr auto list(Of<MemorySpace>) {
-  return std::to_array<std::string_view>({"device", "pinned_host", "host", "nvme"});
+  return std::to_array<std::string_view>({"device", "pinned_host", "host", "nvme", "chip"});
 }
 constexpr auto list(Of<Phase>) {
   return std::to_array<std::string_view>({"forward", "recompute", "input_grad", "weight_grad", "optimizer", "other"});

@@ -141,7 +141,7 @@ class Walk {
   ExprContext at_;
   RoleMemory out_;
   Amounts now_{}, best_{}, beside_{};
-  std::array<double, 4> elsewhere_{};  ///< Outside the device, by memory space.
+  std::array<double, kMemorySpaces> elsewhere_{};  ///< Outside the device, by memory space.
   double best_sum_ = 0;
   const Entry* best_entry_ = nullptr;
   int best_task_ = -1;

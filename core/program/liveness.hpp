@@ -22,9 +22,9 @@ struct RoleMemory {
   int role = 0;
   Bytes peak;
   CategoryBytes by_category;
-  std::array<Bytes, 4> peak_by_space{};  ///< Indexed by MemorySpace; `peak` is the device's.
-  int rank = 0;                          ///< The role's worst rank, which is the one described.
-  Bytes cached{0};                       ///< Freed blocks that an allocator keeps; not part of `peak`.
+  std::array<Bytes, kMemorySpaces> peak_by_space{};  ///< Indexed by MemorySpace; `peak` is the device's.
+  int rank = 0;                                      ///< The role's worst rank, which is the one described.
+  Bytes cached{0};                                   ///< Freed blocks that an allocator keeps; not part of `peak`.
   /// "layer.backward, layer 12, microbatch 3, at attention.probabilities": where the peak stands.
   std::string peak_at;
 };

@@ -39,7 +39,7 @@ struct BodyCurve {
   std::vector<LateRelease> later;
   Amounts at_peak{};
   Amounts at_end{};
-  std::array<double, 4> host_up{}, host_down{};  ///< Of bound tensors outside the device, by memory space.
+  std::array<double, kMemorySpaces> host_up{}, host_down{};  ///< Of bound tensors outside the device, by memory space.
   Amounts beside{};  ///< Communication buffers it gives back: in use until the compute issued beside it is done.
   double peak = 0;
   int peak_task = -1;

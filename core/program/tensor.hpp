@@ -117,7 +117,9 @@ enum class TensorRole : std::uint8_t {
   fp8_scales        ///< Scales of an operator's operands, and the largest values that make those of the next step.
 };
 
-enum class MemorySpace : std::uint8_t { device, pinned_host, host, nvme };
+/// `chip`: registers and shared memory of the kernel that makes it and reads it, which takes no storage.
+enum class MemorySpace : std::uint8_t { device, pinned_host, host, nvme, chip };
+inline constexpr int kMemorySpaces = 5;
 
 /// Which instance of a tensor, relative to the entry that binds it.
 struct InstanceRef {

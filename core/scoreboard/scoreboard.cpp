@@ -171,8 +171,12 @@ void summarise(Scoreboard& board) {
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);
   for (auto& [key, errors] : groups)
-    board.groups.push_back({nth(groupings(), key.first), key.second, statistics(std::move(errors.time)),
-                            statistics(std::move(errors.memory)), 0});
+    board.groups.push_back({nth(groupings(), key.first),
+                            key.second,
+                            statistics(std::move(errors.time)),
+                            statistics(std::move(errors.memory)),
+                            0,
+                            {}});
 }
 
 }  // namespace
@@ -196,22 +200,29 @@ Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& pat
 
 void give_ranges(Scoreboard& board, const PredictionRanges& ranges) {
   const Releases releases = releases_of(board);
-  std::map<std::pair<std::string, std::string>, int> inside;
+  std::map<std::pair<std::string, std::string>, int> inside, memory_inside, memory_ranged;
   int all = 0;
   for (ScoredRow& row : board.rows) {
     if (!row.predicted) continue;
     const RowJob& job = *row.row.job;
     row.range = ranges.range({job.model_kind, job.generation, job.framework});
-    if (!row.counts() || !row.inside()) continue;
-    ++all;
+    row.memory_range = ranges.memory_range({job.model_kind, job.generation, job.framework});
+    if (!row.counts()) continue;
+    all += row.inside() ? 1 : 0;
     const std::vector<std::string> names = names_of(row, releases);
-    for (std::size_t k = 0; k < names.size(); ++k) ++inside[{groupings()[k], names[k]}];
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      inside[{groupings()[k], names[k]}] += row.inside() ? 1 : 0;
+      memory_inside[{groupings()[k], names[k]}] += row.memory_inside() ? 1 : 0;
+      memory_ranged[{groupings()[k], names[k]}] += row.memory_error && row.memory_range.rows > 0 ? 1 : 0;
+    }
   }
   if (board.time.rows > 0) board.inside = static_cast<double>(all) / board.time.rows;
   int sources = 0;
   double sum = 0;
   for (ScoreGroup& g : board.groups) {
     g.inside = static_cast<double>(inside[{g.by, g.name}]) / g.time.rows;
+    if (const int ranged = memory_ranged[{g.by, g.name}]; ranged > 0)
+      g.memory_inside = static_cast<double>(memory_inside[{g.by, g.name}]) / ranged;
     if (g.by != "source") continue;
     sum += g.inside;
     ++sources;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,16 @@ struct ScoredRow {
   double error = 0;                    ///< Predicted over measured step time, less one.
   std::optional<double> memory_error;  ///< The same of peak memory, where it was measured.
   PredictionRange range;               ///< Of the step time, where give_ranges() was called.
+  PredictionRange memory_range;        ///< The same of peak memory; no rows: nothing is known.
   /// Whether what was measured lies in the range.
   [[nodiscard]] bool inside() const {
     const double factor = 1 / (1 + error);
     return range.p10 <= factor && factor <= range.p90;
+  }
+  /// The same of peak memory, where it was measured and its range is known.
+  [[nodiscard]] bool memory_inside() const {
+    const double factor = 1 / (1 + memory_error.value_or(0));
+    return memory_error && memory_range.rows > 0 && memory_range.p10 <= factor && factor <= memory_range.p90;
   }
   /// Whether it counts in error figures: predicted, and every field that matters is stated or has a default.
   [[nodiscard]] bool counts() const { return predicted && row.guessed.empty(); }
@@ -38,6 +45,7 @@ struct ScoreGroup {
   ErrorStatistics time;
   ErrorStatistics memory;
   double inside = 0;  ///< Share of the step times that lie in their range, where give_ranges() was called.
+  std::optional<double> memory_inside = {};  ///< The same of peak memory, where a range of it is known.
 };
 
 struct Scoreboard {

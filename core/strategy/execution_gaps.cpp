@@ -4,6 +4,7 @@
 
 #include "core/base/error.hpp"
 #include "core/strategy/bodies/optimizer_state.hpp"
+#include "core/strategy/operators/linear_loss.hpp"
 
 namespace rehearse {
 
@@ -28,6 +29,10 @@ void check_executable(const PlanRequest& request) {
                 "training.optimizer_states",
                 "'rehearse simulate' plays this plan; leave training.optimizer_states and training.master_weights out "
                 "to run it");
+  if (const std::string gap = linear_loss_gap(request.workload.kernels); !gap.empty())
+    throw Error(ErrorKind::unavailable, fmt::format("a loss on the chip is simulated only: {}", gap),
+                "framework.linear_loss",
+                "'rehearse simulate' plays this plan; '--set framework.linear_loss=chunks' runs it chunk by chunk");
 }
 
 }  // namespace rehearse

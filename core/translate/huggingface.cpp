@@ -99,7 +99,8 @@ void add_training_of_huggingface(std::vector<Term>& t) {
   t.push_back(mark("use_liger_kernel", "job.liger"));
   t.push_back(mark("use_liger", "job.liger"));
   t.push_back(mark("enable_liger_kernel", "job.liger"));
-  t.push_back(mark("liger_fused_linear_cross_entropy", "kernels.fused_cross_entropy"));
+  t.push_back(mark("liger_fused_linear_cross_entropy", "job.liger_loss"));
+  t.push_back(mark("cut_cross_entropy", "framework.linear_loss", "on_chip"));
 }
 
 void add_model_of_huggingface(std::vector<Term>& t) {
@@ -435,7 +436,7 @@ void ignore_huggingface(std::vector<Term>& t) {
           "average_tokens_across_devices",
           "parallelism_config*",
           "liger_*",
-          "cut_cross_entropy*",
+          "cut_cross_entropy_*",
           "flash_*",
           "xformers*",
           "fp8_*",

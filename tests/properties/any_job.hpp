@@ -166,7 +166,8 @@ inline void draw_declared(Job& job) {
     const SettingValue value = any_of(values);
     if (entry.name.starts_with("strategy.")) job.strategy.declared.set(entry.name, value);
     if (entry.name.starts_with("training.")) job.workload.training.declared.set(entry.name, value);
-    if (entry.name.starts_with("kernels.")) job.workload.kernels.declared.set(entry.name, value);
+    if (entry.name.starts_with("kernels.") || entry.name.starts_with("framework."))
+      job.workload.kernels.declared.set(entry.name, value);
   }
 }
 

@@ -111,9 +111,13 @@ PredictionKind kind_in(const Session& session) {
 
 PredictionRange range_of(const Session& session) { return ranges_for(session).range(kind_in(session)); }
 
-PeakRange peak_range_of(const Session& session) {
-  const PredictionRange r = PredictionRanges::load(session.data.prediction_errors()).memory_range(kind_in(session));
+PeakRange peak_range_in(const PredictionRanges& ranges, const PredictionKind& kind) {
+  const PredictionRange r = ranges.memory_range(kind);
   return {r.p10, r.p90, rests_on(r), r.rows, r.sources};
+}
+
+PeakRange peak_range_of(const Session& session) {
+  return peak_range_in(PredictionRanges::load(session.data.prediction_errors()), kind_in(session));
 }
 
 }  // namespace rehearse

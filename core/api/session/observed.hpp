@@ -27,7 +27,9 @@ void observe(Session& session, const std::vector<std::string>& files);
 [[nodiscard]] PredictionRanges ranges_for(const Session& session);
 /// That of the session's own kind of job.
 [[nodiscard]] PredictionRange range_of(const Session& session);
-/// The same of its peak memory.
+/// Of peak memory of a kind of job, in the words that answers say; no rows where nothing is known.
+[[nodiscard]] PeakRange peak_range_in(const PredictionRanges& ranges, const PredictionKind& kind);
+/// That of the session's own kind of job.
 [[nodiscard]] PeakRange peak_range_of(const Session& session);
 
 }  // namespace rehearse

@@ -104,6 +104,7 @@ SearchReport search_report_of(const Session& session, const std::string& file) {
   out.scenario_json = resolved_json(session.scenario);
   out.figures = figures_of(session);
   out.range = range_of(session);
+  out.peak = peak_range_of(session);
   const Network& network = session.workload.network;
   const TrainingSettings& t = session.scenario.training;
   out.subject =

@@ -173,7 +173,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   (void)numerics_asked(arguments);
   const std::string file = file_of(arguments);
   check_output_path(file);
-  const int ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
+  const int ranks = static_cast<int>(arguments.whole("--ranks", 1, 1));
   if (ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", ranks), "--ranks");
   if (arguments.has("--ranks-from-env")) {

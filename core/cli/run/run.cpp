@@ -41,7 +41,7 @@ int run(const Arguments& arguments, Console& console) {
                   "start it with torchrun, srun or mpirun, or leave the option out");
   }
   std::optional<int> ranks;
-  if (arguments.has("--ranks")) ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
+  if (arguments.has("--ranks")) ranks = static_cast<int>(arguments.whole("--ranks", 1, 1));
   if (place) ranks = place->ranks;
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"), {.ranks = ranks});
   if (!ranks) ranks = session.cluster.device_count();

@@ -1,7 +1,6 @@
 #include "core/cli/run/run_rank.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <thread>
 
@@ -316,9 +315,9 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
 
 TrainingRun training_run(const Arguments& arguments) {
   TrainingRun run;
-  run.steps = whole_number(arguments, "--steps", 1, 10);
+  run.steps = arguments.whole("--steps", 1, 10);
   run.checkpoints = arguments.text("--checkpoint");
-  run.save_every = whole_number(arguments, "--save-every", 0, 0);
+  run.save_every = arguments.whole("--save-every", 0, 0);
   run.resume = arguments.has("--resume");
   run.trace = arguments.has("--trace") || arguments.has("--html");
   return run;
@@ -384,17 +383,6 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const RankPlan plan(program, 0);
   for (const Instruction& in : plan.step())
     if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *input);
-}
-
-std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least,
-                          std::int64_t fallback) {
-  if (!arguments.has(option)) return fallback;
-  const std::string text = arguments.text(option);
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size() || value < least)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not a whole number from {} on", text, least), option);
-  return value;
 }
 
 namespace {

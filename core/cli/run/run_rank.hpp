@@ -48,8 +48,4 @@ void check_gpus(const Arguments& arguments, int ranks);
 /// called once, before ranks are started.
 void check_run(const Session& session, int ranks, const Arguments& arguments);
 
-/// Whole number given for an option. Throws Error (usage) that names it.
-[[nodiscard]] std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least,
-                                        std::int64_t fallback);
-
 }  // namespace rehearse::cli

@@ -221,7 +221,7 @@ int validate_rank(Session& session, const Place& place, const Arguments& argumen
   const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
-  const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));
+  const int steps = static_cast<int>(arguments.whole("--steps", 1, 20));
   const MeasuredSteps measured =
       measure_steps(program, device, transport, *data,
                     {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
@@ -261,7 +261,7 @@ int validate_run(const Arguments& arguments, Console& console) {
   (void)max_error(arguments);
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) place = place_from(process_environment());
-  const int ranks = place ? place->ranks : static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
+  const int ranks = place ? place->ranks : static_cast<int>(arguments.whole("--ranks", 1, 1));
   Session session = open_here(arguments, ranks);
   if (place || ranks == 1) {
     const Place here = place.value_or(Place{});

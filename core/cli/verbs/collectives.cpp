@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,14 +24,7 @@ namespace rehearse::cli {
 namespace {
 
 int whole_number(const Arguments& arguments, const std::string& option, int fallback, int least) {
-  if (!arguments.has(option)) return fallback;
-  const std::string text = arguments.text(option);
-  int out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc{} || end != text.data() + text.size() || out < least)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no count", text), option,
-                fmt::format("a whole number from {}", least));
-  return out;
+  return static_cast<int>(arguments.whole(option, least, fallback, std::numeric_limits<int>::max()));
 }
 
 bool is_machine_file(const std::string& file) {

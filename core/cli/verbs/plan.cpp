@@ -197,7 +197,9 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   out.rented = is_rented(candidate, out.price);
   out.reliability = reliability_of(data, plan, candidate, one);
   const Workload& w = job.question->workload;
-  const StepRange range = range_of(plan, measured, kind_of(w.network, one, framework_name(plan.base.framework.name)));
+  const PredictionKind kind = kind_of(w.network, one, framework_name(plan.base.framework.name));
+  const StepRange range = range_of(plan, measured, kind);
+  out.peak = peak_range_in(measured, kind);
   out.range = [range](const StrategySettings&) { return range; };
   out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
   out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <thread>
 
 #include <fmt/format.h>
@@ -43,12 +44,7 @@ SearchShard parse_shard(const std::string& text) {
 }
 
 int whole_of(const Arguments& arguments, const std::string& option, int least, int fallback) {
-  if (!arguments.has(option)) return fallback;
-  const auto value = whole(arguments.text(option));
-  if (!value || *value < least)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not a whole number from {} on", arguments.text(option), least),
-                option);
-  return *value;
+  return static_cast<int>(arguments.whole(option, least, fallback, std::numeric_limits<int>::max()));
 }
 
 int jobs_of(const Arguments& arguments) {

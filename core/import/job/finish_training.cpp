@@ -93,8 +93,11 @@ void take_kernels(Draft& d, const std::string& framework) {
   // Without effect where each microbatch's gradients go into shards: PyTorch's FSDP in Megatron asks for it.
   if (d.flag("job.torch_fsdp")) d.facts.erase("framework.fused_gradient_accumulation");
   if (d.flag("job.liger")) {
-    for (const char* key : {"framework.fused_norm", "framework.fused_activation", "kernels.fused_cross_entropy"})
-      d.follow(key, true);
+    for (const char* key : {"framework.fused_norm", "framework.fused_activation"}) d.follow(key, true);
+  }
+  if (d.flag("job.liger") || d.flag("job.liger_loss")) {
+    d.follow("kernels.fused_cross_entropy", true);
+    d.follow("framework.linear_loss", "chunks");
   }
   const std::vector<std::string> compiled = d.list("job.compiled");
   if (d.flag("kernels.compile") && !compiled.empty() &&

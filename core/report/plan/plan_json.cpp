@@ -66,6 +66,7 @@ ordered_json reliability_json(const ReliabilityProfile& r) {
 ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
   const double step = p.step.step_time.value(), d = in_days(p.duration), cost = p.cost.parts.total().value();
   const Goodput& g = p.goodput;
+  const PeakRange::Ends memory = a.peak.ends(p.step.needed, p.step.allocated);
   return {{"gpus", p.gpus},
           {"machines", p.machines},
           {"spares", p.spares},
@@ -81,6 +82,8 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
           {"bias", a.range.middle - 1},
           {"mfu", p.step.mfu},
           {"memory_needed_bytes", p.step.needed.value()},
+          {"memory_needed_bytes_p10", memory.low.value()},
+          {"memory_needed_bytes_p90", memory.high.value()},
           {"memory_capacity_bytes", p.step.capacity.value()},
           {"memory_nearly_full", p.step.nearly_full()},
           {"days", d},
@@ -154,6 +157,7 @@ ordered_json candidate_json(const CandidateAnswer& a, int rank) {
   out["curve"] = curve_json(a);
   out["why_not"] = a.why_not;
   out["range_source"] = a.range.source;
+  out["memory_range_source"] = a.peak.rests_on;
   out["reliability"] = reliability_json(a.reliability);
   out["price"] = price_json(a);
   out["evaluated"] = a.evaluated;

@@ -104,18 +104,22 @@ std::string played_text(const StepChoice& step) {
              : " played on " + step.played_by;
 }
 
-/// "83.2 % of memory (13.4 GB left)".
-std::string memory_text(const StepChoice& step) {
-  return fmt::format("{} % of memory ({} left{})", percent(step.fullness()),
-                     to_string(max(Bytes{0}, step.capacity - step.needed), 3),
-                     step.nearly_full() ? ": nearly full" : "");
+/// "83.2 % of memory (13.4 GB left), likely 74 to 95 %".
+std::string memory_text(const StepChoice& step, const PeakRange& range) {
+  std::string out =
+      fmt::format("{} % of memory ({} left{})", percent(step.fullness()),
+                  to_string(max(Bytes{0}, step.capacity - step.needed), 3), step.nearly_full() ? ": nearly full" : "");
+  if (range.rows == 0) return out;
+  const auto [low, high] = range.ends(step.needed, step.allocated);
+  return out + fmt::format(", likely {:.0f} to {:.0f} %{}", 100 * (low / step.capacity), 100 * (high / step.capacity),
+                           high > step.capacity ? ": it may run out" : "");
 }
 
 Facts strategies(const PlanAnswer& answer) {
-  return line_each(answer, "Best strategy found", [](const CandidateAnswer&, const PlanPoint& p) {
+  return line_each(answer, "Best strategy found", [](const CandidateAnswer& a, const PlanPoint& p) {
     return fmt::format("{}; batch {}, {:.3g} s a step{}, MFU {} %, {}", p.step.label,
                        with_commas(static_cast<double>(p.step.global_batch)), p.step.step_time.value(),
-                       played_text(p.step), percent(p.step.mfu), memory_text(p.step));
+                       played_text(p.step), percent(p.step.mfu), memory_text(p.step, a.peak));
   });
 }
 
@@ -235,6 +239,10 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
   for (const CandidateAnswer& a : answer.ranked)
     if (!a.range.source.empty() && std::find(said.begin(), said.end(), a.range.source) == said.end())
       said.push_back(a.range.source);
+  for (const CandidateAnswer& a : answer.ranked) {
+    const std::string line = "8 of 10 peaks of memory lie in the range given, by " + a.peak.rests_on;
+    if (a.peak.rows > 0 && std::find(said.begin(), said.end(), line) == said.end()) said.push_back(line);
+  }
   for (const std::string& line : said) out.push_back(Paragraph{capital(line)});
 }
 
@@ -259,11 +267,39 @@ std::string method_text(const Plan& plan) {
 
 Table records_of(const PlanAnswer& answer) {
   Table t;
-  for (const char* title : {"rank",      "candidate",   "machine",      "machines",       "spares",       "gpus",
-                            "strategy",  "step_time_s", "mfu",          "days",           "days_p10",     "days_p90",
-                            "goodput",   "cost_usd",    "cost_usd_p10", "cost_usd_p90",   "purchase_usd", "network_usd",
-                            "power_usd", "cooling_usd", "rental_usd",   "capital_usd",    "energy_mwh",   "storage_usd",
-                            "site_usd",  "staff_usd",   "odds_late",    "meets_deadline", "meets_budget", "why_not"})
+  for (const char* title : {"rank",
+                            "candidate",
+                            "machine",
+                            "machines",
+                            "spares",
+                            "gpus",
+                            "strategy",
+                            "step_time_s",
+                            "mfu",
+                            "days",
+                            "days_p10",
+                            "days_p90",
+                            "goodput",
+                            "cost_usd",
+                            "cost_usd_p10",
+                            "cost_usd_p90",
+                            "purchase_usd",
+                            "network_usd",
+                            "power_usd",
+                            "cooling_usd",
+                            "rental_usd",
+                            "capital_usd",
+                            "energy_mwh",
+                            "storage_usd",
+                            "site_usd",
+                            "staff_usd",
+                            "odds_late",
+                            "memory_needed_bytes",
+                            "memory_needed_bytes_p10",
+                            "memory_needed_bytes_p90",
+                            "meets_deadline",
+                            "meets_budget",
+                            "why_not"})
     t.columns.push_back({title});
   int rank = 0;
   for (const CandidateAnswer& a : answer.ranked) {
@@ -295,8 +331,10 @@ Table records_of(const PlanAnswer& answer) {
                              c.staff.value(),
                              a.odds_late})
         row.push_back(number(v));
+      const auto [low, high] = a.peak.ends(p->step.needed, p->step.allocated);
+      for (const Bytes b : {p->step.needed, low, high}) row.push_back(fmt::format("{:.0f}", b.value()));
     } else {
-      row.insert(row.end(), 24, "");
+      row.insert(row.end(), 27, "");
     }
     for (const bool b : {a.meets_deadline, a.meets_budget}) row.emplace_back(b ? "true" : "false");
     row.push_back(a.why_not);

@@ -84,7 +84,7 @@ std::string over_text(const MemoryReport& report) {
 /// Of the stage nearest to its capacity.
 std::string likely_text(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
-  const Bytes low = report.needed(worst, report.range->p10), high = report.needed(worst, report.range->p90);
+  const auto [low, high] = report.range->ends(worst.needed, worst.allocated, report.rule);
   const char* fits = low > worst.capacity    ? ": all over its capacity"
                      : high > worst.capacity ? ": its upper part is over the capacity"
                                              : "";
@@ -139,12 +139,9 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
 nlohmann::ordered_json memory_range_json(const MemoryReport& report) {
   if (!report.range) return nullptr;
   const StageMemory& worst = report.tightest();
-  return {{"stage", worst.stage},
-          {"needed_bytes_p10", whole(report.needed(worst, report.range->p10))},
-          {"needed_bytes_p90", whole(report.needed(worst, report.range->p90))},
-          {"rows", report.range->rows},
-          {"sources", report.range->sources},
-          {"rests_on", report.range->rests_on}};
+  const auto [low, high] = report.range->ends(worst.needed, worst.allocated, report.rule);
+  return {{"stage", worst.stage},       {"needed_bytes_p10", whole(low)},   {"needed_bytes_p90", whole(high)},
+          {"rows", report.range->rows}, {"sources", report.range->sources}, {"rests_on", report.range->rests_on}};
 }
 
 nlohmann::ordered_json suggestion_json(const MemoryReport& report) {

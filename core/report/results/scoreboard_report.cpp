@@ -1,5 +1,6 @@
 #include "core/report/results/scoreboard_report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -22,6 +23,33 @@ using nlohmann::ordered_json;
 
 std::string seconds(Seconds t) { return fmt::format("{:.4g}", t.value()); }
 
+/// Peak memory as it was measured: what an allocator handed out, or what it reserved.
+struct Peak {
+  const char* quantity;
+  Bytes predicted, measured;
+};
+
+std::optional<Peak> peak_of(const ScoredRow& r) {
+  const Measured& m = r.row.job->measured;
+  if (!r.memory_error) return std::nullopt;
+  if (m.peak_allocated) return Peak{"peak_allocated", r.prediction.peak_allocated, *m.peak_allocated};
+  return Peak{"peak_reserved", r.prediction.peak_reserved, *m.peak_reserved};
+}
+
+/// "61.3-78.0"; empty where it was not measured, or nobody knows.
+std::string likely_peak(const ScoredRow& r) {
+  const std::optional<Peak> peak = peak_of(r);
+  if (!peak || r.memory_range.rows == 0) return {};
+  const double gib = peak->predicted.value() / kGib;
+  return fmt::format("{:.1f}-{:.1f}", gib * r.memory_range.p10, gib * r.memory_range.p90);
+}
+
+/// For spreadsheets: `factor` times the predicted peak in GiB.
+std::string memory_end(const ScoredRow& r, double factor) {
+  const std::optional<Peak> peak = peak_of(r);
+  return peak && r.memory_range.rows > 0 ? fmt::format("{}", peak->predicted.value() / kGib * factor) : std::string();
+}
+
 std::vector<std::string> statistics_cells(const ErrorStatistics& s) {
   if (s.rows == 0) return {"0", "-", "-", "-", "-", "-"};
   return {with_commas(s.rows), percent(s.median), percent(s.mean),
@@ -36,17 +64,24 @@ Table rows_table(const Scoreboard& board) {
                {"error %", true},
                {"likely s", true},
                {"memory %", true},
+               {"likely GiB", true},
                {"bound by"},
                {""}},
               {}};
+  const bool peaks = std::any_of(board.rows.begin(), board.rows.end(),
+                                 [](const ScoredRow& r) { return r.predicted && !likely_peak(r).empty(); });
+  constexpr std::ptrdiff_t kLikelyPeak = 6;
+  if (!peaks) table.columns.erase(table.columns.begin() + kLikelyPeak);
   for (const ScoredRow& r : board.rows) {
     if (!r.predicted) continue;
     table.rows.push_back(
         {r.row.id, seconds(r.prediction.step_time), seconds(r.row.job->measured.time), signed_percent(r.error),
          fmt::format("{}-{}", seconds(r.prediction.step_time * r.range.p10),
                      seconds(r.prediction.step_time * r.range.p90)),
-         r.memory_error ? signed_percent(*r.memory_error) : "", std::string(words_of(r.prediction.bound_by)),
+         r.memory_error ? signed_percent(*r.memory_error) : "", likely_peak(r),
+         std::string(words_of(r.prediction.bound_by)),
          r.row.guessed.empty() ? "" : fmt::format("not counted: {} guessed", fmt::join(r.row.guessed, ", "))});
+    if (!peaks) table.rows.back().erase(table.rows.back().begin() + kLikelyPeak);
   }
   return table;
 }
@@ -81,8 +116,12 @@ void add_groups(const Scoreboard& board, bool summary, std::vector<DocumentBlock
   }
   if (board.memory.rows == 0) return;
   Table table{"Peak memory by source", statistics_columns("source"), {}};
-  for (const ScoreGroup& g : board.groups)
-    if (g.by == "source" && g.memory.rows > 0) add_row(table, g.name, g.memory);
+  table.columns.push_back({"in range %", true});
+  for (const ScoreGroup& g : board.groups) {
+    if (g.by != "source" || g.memory.rows == 0) continue;
+    add_row(table, g.name, g.memory);
+    table.rows.back().push_back(g.memory_inside ? fmt::format("{:.0f}", 100 * *g.memory_inside) : "-");
+  }
   out.push_back(std::move(table));
 }
 
@@ -200,15 +239,19 @@ ordered_json row_json(const ScoredRow& r) {
                           {"model_kind", job.model_kind},
                           {"framework", job.framework},
                           {"release", job.release}});
-  if (r.memory_error) {
-    const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
-    out["memory"] = {
-        {"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"},
-        {"unit", "GiB"},
-        {"predicted",
-         (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGib},
-        {"measured", m->value() / kGib},
-        {"error", *r.memory_error}};
+  if (const std::optional<Peak> peak = peak_of(r)) {
+    const double gib = peak->predicted.value() / kGib;
+    ordered_json& memory = out["memory"];
+    memory = {{"quantity", peak->quantity},
+              {"unit", "GiB"},
+              {"predicted", gib},
+              {"measured", peak->measured.value() / kGib},
+              {"error", *r.memory_error}};
+    if (r.memory_range.rows > 0)
+      memory.update({{"p10", gib * r.memory_range.p10},
+                     {"p90", gib * r.memory_range.p90},
+                     {"inside", r.memory_inside()},
+                     {"range_of", r.memory_range.rows_of}});
   }
   out["breakdown"] = breakdown_json(r.prediction.breakdown);
   if (!r.row.guessed.empty()) out["guessed"] = r.row.guessed;
@@ -295,7 +338,10 @@ std::string json_text(const Scoreboard& board, const ScoreboardParts& parts) {
     ordered_json group{{"by", g.by}, {"name", g.name}};
     group.update(statistics_json(g.time));
     group["inside"] = g.inside;
-    if (g.memory.rows > 0) group["memory"] = statistics_json(g.memory);
+    if (g.memory.rows > 0) {
+      group["memory"] = statistics_json(g.memory);
+      if (g.memory_inside) group["memory"]["inside"] = *g.memory_inside;
+    }
     out["groups"].push_back(std::move(group));
   }
   out["skipped"] = board.skipped;
@@ -320,6 +366,8 @@ Table records(const Scoreboard& board) {
                {"p10"},
                {"p90"},
                {"memory_error"},
+               {"memory_GiB_p10"},
+               {"memory_GiB_p90"},
                {"skipped"}},
               {}};
   for (const ScoredRow& r : board.rows) {
@@ -332,7 +380,8 @@ Table records(const Scoreboard& board) {
             std::string(r.counts() ? "true" : "false"), std::string(name_of(r.prediction.bound_by)), job.gpu,
             job.strategy, job.model_kind, fmt::format("{}", r.prediction.step_time.value() * r.range.p10),
             fmt::format("{}", r.prediction.step_time.value() * r.range.p90),
-            r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(), std::string()})
+            r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(), memory_end(r, r.memory_range.p10),
+            memory_end(r, r.memory_range.p90), std::string()})
         cells.push_back(std::move(cell));
     } else {
       cells.resize(table.columns.size() - 1);
@@ -392,6 +441,14 @@ Document row_document(const ScoredRow& r) {
                                           r.row.job->measured.name, r.row.job->measured.value)},
                  {"error", signed_percent(r.error) + " %"},
                  {"likely range", range_text(r.prediction.step_time, r.range)}}};
+    if (const std::optional<Peak> peak = peak_of(r)) {
+      facts.rows.emplace_back("peak memory",
+                              fmt::format("{} predicted, {} measured, {} %", to_string_iec(peak->predicted, 3),
+                                          to_string_iec(peak->measured, 3), signed_percent(*r.memory_error)));
+      if (r.memory_range.rows > 0)
+        facts.rows.emplace_back("likely peak", fmt::format("{} GiB, for 8 of 10 such peaks: by {}", likely_peak(r),
+                                                           rests_on(r.memory_range)));
+    }
     if (!r.row.guessed.empty())
       facts.rows.emplace_back("not counted", fmt::format("{} guessed", fmt::join(r.row.guessed, ", ")));
     out.blocks.push_back(std::move(facts));

@@ -47,6 +47,12 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
     add_figures(report.figures, shown.evaluation.time(), out);
   }
   out["memory_bytes"] = std::llround(e.needed.value());
+  if (report.peak.rows > 0) {
+    const auto [low, high] = report.peak.ends(e.needed, e.allocated);
+    out["memory_bytes_p10"] = std::llround(low.value());
+    out["memory_bytes_p90"] = std::llround(high.value());
+  }
+  out["memory_allocated_bytes"] = std::llround(e.allocated.value());
   out["memory_capacity_bytes"] = std::llround(e.capacity.value());
   if (!e.fits) return out;
   out["breakdown"] = breakdown_json(shown.evaluation.parts());
@@ -103,6 +109,9 @@ std::string search_json(const SearchReport& report) {
   if (report.figures.price_per_gpu_hour > Dollars{0})
     out["price_per_gpu_hour_usd"] = report.figures.price_per_gpu_hour.value();
   out["top"] = report.top;
+  if (report.peak.rows > 0)
+    out["memory_range"] = {
+        {"rows", report.peak.rows}, {"sources", report.peak.sources}, {"rests_on", report.peak.rests_on}};
   out["space"] = space_json(report.result);
   out["candidates"] = ordered_json::array();
   out["pareto"] = ordered_json::array();

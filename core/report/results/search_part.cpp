@@ -36,6 +36,7 @@ Found found_of(ObjectReader& entry) {
   e.fits = true;
   e.step_time = Seconds{entry.number("closed_form_step_time_s", {1e-12, 1e12})};
   e.needed = Bytes{entry.number("memory_bytes", {0, 1e18})};
+  e.allocated = Bytes{entry.number("memory_allocated_bytes", {0, 1e18}, 0)};
   e.capacity = Bytes{entry.number("memory_capacity_bytes", {0, 1e18})};
   e.breakdown = breakdown_of(entry.object("breakdown"));
   e.breakdown *= 1 / (1 + entry.number("bias", {-1, 1e6}, 0));  // As modelled, which the closed form is.

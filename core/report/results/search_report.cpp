@@ -24,13 +24,29 @@ std::string likely(const SearchReport& report, const Found& f) {
   return fmt::format("{:.3g}-{:.3g}", modelled * range.p10, modelled * range.p90);
 }
 
-/// How far the best step may be off, and what it is made of.
+/// "71.2-83.4": of what the plan needs, in GiB.
+std::string likely_gib(const SearchReport& report, const Found& f) {
+  const auto [low, high] = report.peak.ends(f.evaluation.needed, f.evaluation.allocated);
+  return fmt::format("{:.1f}-{:.1f}", low.value() / kGib, high.value() / kGib);
+}
+
+/// How far the best plan's step and memory may be off, and what it is made of.
 Facts range_facts(const SearchReport& report) {
-  const Seconds modelled = report.result.best.front().evaluation.time() / report.range.middle;
-  Facts facts{"How far off steps may be, by the first", {{"likely range", range_text(modelled, report.range)}}};
-  if (const std::string bias = bias_text(modelled, report.range); !bias.empty())
-    facts.rows.insert(facts.rows.begin(), {"bias", bias});
-  if (report.range.own_rows > 0) facts.rows.emplace_back("before", before_text(modelled, report.range));
+  const Evaluation& best = report.result.best.front().evaluation;
+  Facts facts{"How far off plans may be, by the first", {}};
+  if (report.range.rows > 0) {
+    const Seconds modelled = best.time() / report.range.middle;
+    if (const std::string bias = bias_text(modelled, report.range); !bias.empty())
+      facts.rows.emplace_back("bias", bias);
+    facts.rows.emplace_back("likely range", range_text(modelled, report.range));
+    if (report.range.own_rows > 0) facts.rows.emplace_back("before", before_text(modelled, report.range));
+  }
+  if (report.peak.rows > 0) {
+    const auto [low, high] = report.peak.ends(best.needed, best.allocated);
+    facts.rows.emplace_back("likely memory",
+                            fmt::format("{} to {}, for 8 of 10 such peaks: by {}", to_string_iec(low, 3),
+                                        to_string_iec(high, 3), report.peak.rests_on));
+  }
   return facts;
 }
 
@@ -97,6 +113,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   if (!tokens && figures.samples_per_step > 0) table.columns.push_back({figures.samples + "/s", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
+  if (report.peak.rows > 0) table.columns.push_back({"likely GiB", true});
   if (report.range.rows > 0) table.columns.push_back({"likely s", true});
   for (const std::string& key : different.keys)
     table.columns.push_back(
@@ -110,6 +127,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
       row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
+    if (report.peak.rows > 0) row.push_back(likely_gib(report, *plans[i]));
     if (report.range.rows > 0) row.push_back(likely(report, *plans[i]));
     for (const std::string& key : different.keys) row.push_back(text_of(texts[i], key));
     table.rows.push_back(std::move(row));
@@ -215,26 +233,29 @@ void add_plans(const SearchReport& report, Document& out) {
     if (const std::string common = common_text(front); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   }
   out.blocks.emplace_back(Paragraph{"Why: " + why_text(report.result, report.objective)});
-  if (report.range.rows > 0) out.blocks.emplace_back(range_facts(report));
+  if (report.range.rows > 0 || report.peak.rows > 0) out.blocks.emplace_back(range_facts(report));
   out.blocks.emplace_back(Facts{"", {{"play it", command(report, *plans.front())}}});
 }
 
 Table records(const SearchReport& report) {
   Table table{"", {}, {}};
   for (const char* title : {"rank", "label", "step_time_s", "closed_form_s", "simulated_step_time_s", "memory_bytes",
-                            "memory_capacity_bytes", "front"})
+                            "memory_bytes_p10", "memory_bytes_p90", "memory_capacity_bytes", "front"})
     table.columns.push_back({title, true});
   for (const std::string& key : searched_keys()) table.columns.push_back({key, false});
   const std::vector<const Found*> all = candidates(report.result);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Evaluation& e = all[i]->evaluation;
     const SettingTexts texts = setting_texts(all[i]->settings);
+    const PeakRange::Ends likely = report.peak.ends(e.needed, e.allocated);
     std::vector<std::string> row{std::to_string(i + 1),
                                  plan_label(all[i]->settings),
                                  fmt::format("{}", e.time().value()),
                                  fmt::format("{}", e.step_time.value()),
                                  e.played ? fmt::format("{}", e.played->value()) : "",
                                  fmt::format("{}", std::llround(e.needed.value())),
+                                 fmt::format("{}", std::llround(likely.low.value())),
+                                 fmt::format("{}", std::llround(likely.high.value())),
                                  fmt::format("{}", std::llround(e.capacity.value())),
                                  on_front(report.result, *all[i]) ? "true" : "false"};
     for (const std::string& key : searched_keys()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/price/stage_memory.hpp"
 #include "core/report/formats/document.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 #include "core/search/search.hpp"
@@ -42,6 +43,8 @@ struct SearchReport {
   /// is said of it.
   PredictionRange range;
   SearchResult result;
+  /// The same of their peak memory.
+  PeakRange peak{};
   std::string own_refused{};  ///< Why the scenario's own strategy is no plan for its cluster; empty where it is one.
 };
 

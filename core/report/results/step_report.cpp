@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/play/words.hpp"
+#include "core/price/calibration/group_words.hpp"
 #include "core/report/results/memory_report.hpp"
 #include "core/report/results/range_words.hpp"
 
@@ -107,9 +108,11 @@ std::string error_text(const ErrorSummary& e) {
 }
 
 Table evidence_table(const std::vector<EvidenceItem>& evidence) {
-  Table table{"Rests on", {{"constants", false}, {"evidence", false}, {"off by, on rows held out", false}}, {}};
+  Table table{"What prices rest on, and how far they are off on rows that gave no constant",
+              {{"price of"}, {"evidence"}, {"off by"}},
+              {}};
   for (const EvidenceItem& e : evidence)
-    table.rows.push_back({e.what, std::string(name_of(e.evidence)), error_text(e.held_out)});
+    table.rows.push_back({words_of_group(e.what), std::string(name_of(e.evidence)), error_text(e.held_out)});
   return table;
 }
 
@@ -127,7 +130,11 @@ ordered_json links_json(const StepReport& r) {
 ordered_json evidence_json(const std::vector<EvidenceItem>& evidence) {
   auto out = ordered_json::array();
   for (const EvidenceItem& e : evidence) {
-    ordered_json item{{"what", e.what}, {"evidence", name_of(e.evidence)}, {"source", e.source}, {"held_out", nullptr}};
+    ordered_json item{{"what", e.what},
+                      {"words", words_of_group(e.what)},
+                      {"evidence", name_of(e.evidence)},
+                      {"source", e.source},
+                      {"held_out", nullptr}};
     if (e.held_out.rows > 0)
       item["held_out"] = {
           {"rows", e.held_out.rows}, {"median", e.held_out.median}, {"p90", e.held_out.p90}, {"bias", e.held_out.bias}};

@@ -183,7 +183,7 @@ int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType d
                      bool saved) {
   const bool keep_it = saved && !drops();
   auto at = tensors_.extra.find(name);
-  if (at == tensors_.extra.end()) {
+  if (at == tensors_.extra.end() || (!keep_it && program_tensor(at->second).shape != shape)) {
     Tensor tensor;
     tensor.name = tensors_.spec->name + "." + name;
     tensor.shape = std::move(shape);
@@ -191,7 +191,7 @@ int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType d
     tensor.layout = layout;
     tensor.lifetime = keep_it ? Lifetime::saved : Lifetime::scratch;
     tensor.per_layer = tensor.per_microbatch = keep_it;
-    at = tensors_.extra.emplace(name, builder_.frame().add_tensor(std::move(tensor))).first;
+    at = tensors_.extra.insert_or_assign(name, builder_.frame().add_tensor(std::move(tensor))).first;
   }
   const int formal = keep_it ? builder_.bound(name, at->second, {{}, true, false}) : builder_.scratch(name, at->second);
   extras_[name] = formal;

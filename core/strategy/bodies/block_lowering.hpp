@@ -111,7 +111,8 @@ class BlockBody {
   void keep(int t, int formal, const std::string& why);
   int param(int p);
   int grad_accumulator(int p);
-  /// A tensor of the op's own. `saved` ones live until backward unless recomputed. Shape is global, layout as stored.
+  /// A tensor of the op's own. `saved` ones live until backward unless recomputed. Shape is global, layout as stored;
+  /// of others it may change from one use to the next.
   int extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved);
   int extra(const std::string& name);  ///< The same tensor, in backward.
   /// An instance of `tensor`, a family that several blocks share: kept from forward to backward unless recomputed.

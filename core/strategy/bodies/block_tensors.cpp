@@ -10,6 +10,7 @@
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/fp8.hpp"
+#include "core/strategy/operators/linear_loss.hpp"
 
 namespace rehearse {
 
@@ -161,8 +162,15 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   out.recompute_all = recompute.kind == Recompute::full && spec.input >= 0 && spec.output >= 0;
   out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") !=
                                         recompute.modules.end();
-  out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
-  out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, recompute.modules);
+  std::vector<std::string> modules = selective ? recompute.modules : std::vector<std::string>{};
+  out.module_of = modules_of(spec, modules);
+  // Of each output product by itself: its logits, where no memory holds them.
+  for (std::size_t o = 0; o < spec.ops.size(); ++o) {
+    if (spec.ops[o].kind != OpKind::linear || !ops::logits_on_chip(spec.ops[o], options.kernels)) continue;
+    out.module_of[o] = static_cast<int>(modules.size());
+    modules.push_back("logits");
+  }
+  out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, modules);
   out.saved = saved_values(
       frame, spec, options, out, [&](int t) -> const Layout& { return nth(layouts.tensors, t); },
       [&](int p) -> const Layout& { return nth(layouts.params, p); });
@@ -184,6 +192,9 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     tensor.layout = layouts.tensors[t];
     tensor.lifetime = s.is_input() ? Lifetime::step : out.saved[t] ? Lifetime::saved : Lifetime::scratch;
     tensor.per_layer = tensor.per_microbatch = tensor.lifetime != Lifetime::scratch;
+    if (const int w = writer_of(spec, static_cast<int>(t));
+        w >= 0 && ops::logits_on_chip(nth(spec.ops, w), options.kernels) && nth(spec.ops, w).kind == OpKind::linear)
+      tensor.space = MemorySpace::chip;
     out.value.push_back(frame.add_tensor(std::move(tensor)));
   }
   for (std::size_t p = 0; p < spec.params.size(); ++p) {

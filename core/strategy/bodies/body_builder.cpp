@@ -99,6 +99,12 @@ int BodyBuilder::scratch(const std::string& name, int tensor) {
   return static_cast<int>(body_->formals.size()) - 1;
 }
 
+int BodyBuilder::view(const std::string& name, int base, int tensor) {
+  const int formal = scratch(name, tensor);
+  uses_.back().writer = nth(uses_, base).writer;
+  return formal;
+}
+
 int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
   const auto key = std::pair(
       tensor, std::array{hold.instance.layer_delta, hold.instance.chunk_delta, hold.instance.microbatch_delta});

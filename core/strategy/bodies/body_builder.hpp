@@ -74,6 +74,8 @@ class BodyBuilder {
   int scratch(const std::string& name, int tensor);
   /// A formal bound to storage; the same (tensor, instance) gives the same formal, whose allocate/release are merged.
   int bound(const std::string& name, int tensor, const Hold& hold = {});
+  /// The same of a view of `base`, another formal of the body: what wrote that comes before what reads the view.
+  int view(const std::string& name, int base, int tensor);
   [[nodiscard]] const Tensor& tensor(int formal) const;
 
   /// Neither bound nor a view of anything that is.

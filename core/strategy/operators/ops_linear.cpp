@@ -5,29 +5,23 @@
 #include "core/strategy/operators/ops_linear.hpp"
 
 #include "core/strategy/operators/fp8.hpp"
+#include "core/strategy/operators/linear_loss.hpp"
 
 namespace rehearse::ops {
 
 namespace {
 
 void forward_linear(BlockBody& b, const OpSpec& op) {
+  if (logits_in_chunks(op, b.options().kernels)) return;  // The loss runs both.
   if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
   if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
   const bool fp8 = in_fp8(b, op);
   const int x = fp8 ? fp8_input(b, op, linear_input(b, op))
                     : b.input_of_product(op.name, op.inputs[0], linear_input(b, op), op.name);
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
-  std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
-  for (const int t : op.outputs) {
-    results.push_back(b.result(t, linear_output(b, op, t)));
-    operands.push_back(write(results.back()));
-  }
-  ComputeTask t =
-      linear_product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
-  t.transpose_b = true;
-  add_bias(b, op, t, operands);
-  b.builder().compute(op.name, t, operands, b.phase());
+  for (const int t : op.outputs) results.push_back(b.result(t, linear_output(b, op, t)));
+  forward_product(b, op, x, w, results);
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
 
@@ -75,10 +69,7 @@ bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
 }
 
 void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<int>& dy) {
-  const int w = b.param(op.params[0]);
-  ComputeTask t =
-      linear_product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
-  t.transpose_a = true;
+  ComputeTask t = weight_product(b, op, dy[0]);
   const Operand to = gradient_operand(b, op, t);
   std::vector<Operand> operands{read(x), to};
   for (const int f : dy) operands.push_back(read(f));
@@ -89,14 +80,10 @@ void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<in
 
 void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
   if (!b.wants_grad(op.inputs[0])) return;
-  const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
   const Layout in = linear_input(b, op);
   const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
-  std::vector<Operand> operands{read(of.w), write(dx)};
-  for (const int f : of.dy) operands.push_back(read(f));
-  b.builder().compute(op.name + ".input_grad", linear_product(b, op, "linear_input_grad", m, k, n), operands,
-                      Phase::input_grad);
+  input_product(b, op, of.w, of.dy, dx);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -119,8 +106,8 @@ void backward_linear(BlockBody& b, const OpSpec& op) {
   if (!b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
-std::vector<int> saved_by_linear(const OpSpec& op, const BlockOptions&, const ProgramFrame&) {
-  return op.frozen ? std::vector<int>{} : std::vector<int>{op.inputs[0]};
+std::vector<int> saved_by_linear(const OpSpec& op, const BlockOptions& options, const ProgramFrame&) {
+  return op.frozen || logits_in_chunks(op, options.kernels) ? std::vector<int>{} : std::vector<int>{op.inputs[0]};
 }
 
 }  // namespace
@@ -136,6 +123,32 @@ Layout linear_input(BlockBody& b, const OpSpec& op) {
 Layout linear_output(BlockBody& b, const OpSpec& op, int t) {
   const Layout& weight = b.param_layout(op.params[0]);
   return is_shard(weight, Axis::tp, 1) ? with_axis(b.stored(t), Axis::tp, Partial{}) : b.stored(t);
+}
+
+void forward_product(BlockBody& b, const OpSpec& op, int x, int w, const std::vector<int>& results) {
+  std::vector<Operand> operands{read(x), read(w)};
+  for (const int f : results) operands.push_back(write(f));
+  ComputeTask t =
+      linear_product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  t.transpose_b = true;
+  add_bias(b, op, t, operands);
+  b.builder().compute(op.name, t, operands, b.phase());
+}
+
+void input_product(BlockBody& b, const OpSpec& op, int w, const std::vector<int>& dy, int dx) {
+  const ExprId n = b.builder().dim(w, 0), k = b.builder().dim(w, 1), m = b.tokens(dy[0]);
+  std::vector<Operand> operands{read(w), write(dx)};
+  for (const int f : dy) operands.push_back(read(f));
+  b.builder().compute(op.name + ".input_grad", linear_product(b, op, "linear_input_grad", m, k, n), operands,
+                      Phase::input_grad);
+}
+
+ComputeTask weight_product(BlockBody& b, const OpSpec& op, int dy) {
+  const int w = b.param(op.params[0]);
+  ComputeTask t =
+      linear_product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy));
+  t.transpose_a = true;
+  return t;
 }
 
 ComputeTask linear_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {

@@ -16,6 +16,13 @@ namespace rehearse::ops {
 /// The bias operand and whether this rank adds it, where the op has one.
 void add_bias(BlockBody& b, const OpSpec& op, ComputeTask& task, std::vector<Operand>& operands);
 
+/// The product itself, of formals that lie as linear_input() and linear_output() say, and that of its input's gradient
+/// from those of its outputs.
+void forward_product(BlockBody& b, const OpSpec& op, int x, int w, const std::vector<int>& results);
+void input_product(BlockBody& b, const OpSpec& op, int w, const std::vector<int>& dy, int dx);
+/// That of its weight's gradient, from output gradients like `dy`. The caller says where it goes.
+[[nodiscard]] ComputeTask weight_product(BlockBody& b, const OpSpec& op, int dy);
+
 /// Where `overlap.tp` is on and tensor-parallel ranks hold slices of the sequence between the products of a layer.
 [[nodiscard]] bool gathers_in_pieces(BlockBody& b, const OpSpec& op);
 [[nodiscard]] bool scatters_in_pieces(BlockBody& b, const OpSpec& op);

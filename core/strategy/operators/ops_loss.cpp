@@ -6,7 +6,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/setting_key.hpp"
-#include "core/strategy/operators/ops.hpp"
+#include "core/strategy/operators/linear_loss.hpp"
 
 namespace rehearse::ops {
 
@@ -34,7 +34,17 @@ DType working_dtype(const BlockBody& b, DType logits) {
   return kLoss(b.options().kernels) == "pytorch_uncast" ? logits : DType::fp32;
 }
 
-ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
+/// Whether one kernel takes the loss, keeping a few numbers per token.
+bool in_one_kernel(const BlockBody& b, const OpSpec& op) {
+  return b.options().kernels.fused_cross_entropy || logits_on_chip(op, b.options().kernels);
+}
+
+/// A pass over logits. On the chip it is part of the product.
+ComputeTask piece(BlockBody& b, const OpSpec& op, const char* variant, ComputeOp what = ComputeOp::cross_entropy) {
+  ComputeTask t = pass(what, variant);
+  if (logits_on_chip(op, b.options().kernels)) t.passes = t.kernels = 0;
+  return t;
+}
 
 /// fp32 numbers per token (`count` of them; 1 leaves the dimension out), reduced over the ranks that split the
 /// vocabulary.
@@ -73,17 +83,19 @@ int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, c
               std::vector<Operand> operands) {
   const int out = make_per_token(b, op, logits, wanted);
   operands.push_back(write(out));
-  b.builder().compute(name_in(op, wanted.what), piece(variant), std::move(operands), b.phase());
+  b.builder().compute(name_in(op, wanted.what), piece(b, op, variant), std::move(operands), b.phase());
   reduce_per_token(b, op, out, wanted, b.phase());
   return out;
 }
 
 /// Two reductions: the maximum, then the sum of exponentials beside the label's logit.
-std::vector<Operand> fused_statistics(BlockBody& b, const OpSpec& op, int logits, int labels, bool split) {
-  const int max = per_token(b, op, "max", logits, {"max", ReduceOp::max, split, true}, {read(logits)});
-  const int sums = per_token(b, op, "sums", logits, {"sum_exp", ReduceOp::sum, split, true, 2},
-                             {read(logits), read(labels), read(max)});
-  return {read(sums)};
+std::vector<Operand> fused_statistics(BlockBody& b, const OpSpec& op, LossState& state, int labels, bool split,
+                                      bool kept) {
+  const int logits = state.logits;
+  state.max = per_token(b, op, "max", logits, {"max", ReduceOp::max, split, kept}, {read(logits)});
+  state.sums = per_token(b, op, "sums", logits, {"sum_exp", ReduceOp::sum, split, kept, 2},
+                         {read(logits), read(labels), read(state.max)});
+  return {read(state.sums)};
 }
 
 /// Three reductions; the logits become probabilities in place.
@@ -91,11 +103,11 @@ std::vector<Operand> unfused_statistics(BlockBody& b, const OpSpec& op, int work
   const int max = per_token(b, op, "max", work, {"max", ReduceOp::max, split, false}, {read(work)});
   const PerToken wanted{"target", ReduceOp::sum, split, false};
   const int target = make_per_token(b, op, work, wanted);
-  b.builder().compute(name_in(op, "exponential"), piece("exponential"),
+  b.builder().compute(name_in(op, "exponential"), piece(b, op, "exponential"),
                       {update(work), read(labels), read(max), write(target)}, b.phase());
   reduce_per_token(b, op, target, wanted, b.phase());
   const int sum = per_token(b, op, "sum_exp", work, {"sum_exp", ReduceOp::sum, split, false}, {read(work)});
-  b.builder().compute(name_in(op, "normalise"), piece("normalise"), {update(work), read(sum)}, b.phase());
+  b.builder().compute(name_in(op, "normalise"), piece(b, op, "normalise"), {update(work), read(sum)}, b.phase());
   return {read(sum), read(target)};
 }
 
@@ -105,7 +117,7 @@ void metrics(BlockBody& b, const OpSpec& op, int logits) {
   const auto count = static_cast<int>(kMetrics(b.options().kernels));
   if (count == 0 || b.phase() == Phase::recompute) return;
   const bool half = b.builder().tensor(logits).dtype != DType::fp32;
-  ComputeTask t = piece("max");
+  ComputeTask t = pass(ComputeOp::cross_entropy, "max");
   t.passes = count * (half ? (2 + 4 + 4 + 4) / 2.0 : (4 + 4) / 4.0);
   t.kernels = 3 * count;
   const int out = make_per_token(b, op, logits, {"metrics", ReduceOp::max, false, false});
@@ -113,21 +125,9 @@ void metrics(BlockBody& b, const OpSpec& op, int logits) {
 }
 
 void forward_loss(BlockBody& b, const OpSpec& op) {
-  BodyBuilder& body = b.builder();
-  const bool fused = b.options().kernels.fused_cross_entropy;
+  if (logits_in_chunks(op, b.options().kernels)) return forward_in_chunks(b, op);
   const int logits = b.value(op.inputs[0]), labels = b.value(op.inputs[1]);
-  const Tensor l = body.tensor(logits);
-  const bool split = !std::holds_alternative<Replicate>(layout_on(l.layout, Axis::tp));
-  int work = logits;
-  if (!fused && l.dtype != DType::fp32) {
-    work = b.extra(name_in(op, "logits_fp32"), l.shape, working_dtype(b, l.dtype), l.layout, true);
-    body.compute(name_in(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
-  }
-  std::vector<Operand> operands =
-      fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
-  operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
-  body.compute(name_in(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
-  metrics(b, op, logits);
+  (void)loss_of_logits(b, op, logits, labels, true);
 }
 
 /// The gradient of the logits that the loss works on, beside what PyTorch holds while it makes it.
@@ -145,7 +145,77 @@ int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int lab
   return out;
 }
 
-/// Tokens that the loss is a mean over, apart from the replicas that the gradients' reduction divides by.
+void backward_loss(BlockBody& b, const OpSpec& op) {
+  if (logits_in_chunks(op, b.options().kernels)) return backward_in_chunks(b, op);
+  const int labels = b.value(op.inputs[1]);
+  LossState state;
+  if (in_one_kernel(b, op)) {
+    state = {b.value(op.inputs[0]), -1, b.extra(name_in(op, "max")), b.extra(name_in(op, "sum_exp"))};
+  } else if (b.builder().frame().activation_dtype == DType::fp32) {
+    state.logits = state.work = b.value(op.inputs[0]);
+  } else {
+    state.work = b.extra(name_in(op, "logits_fp32"));
+  }
+  b.add_grad(op.inputs[0], gradient_of_logits(b, op, state, labels, mean_tokens(b, labels)), op.name);
+}
+
+/// The logits themselves are kept where no fp32 copy is.
+std::vector<int> saved_by_loss(const OpSpec& op, const BlockOptions& options, const ProgramFrame& frame) {
+  if (logits_in_chunks(op, options.kernels)) return {};
+  if (logits_on_chip(op, options.kernels)) return {op.inputs[0]};
+  if (options.kernels.fused_cross_entropy || frame.activation_dtype == DType::fp32) return {op.inputs[0]};
+  return {};
+}
+
+}  // namespace
+
+LossState loss_of_logits(BlockBody& b, const OpSpec& op, int logits, int labels, bool kept) {
+  BodyBuilder& body = b.builder();
+  const bool one_kernel = in_one_kernel(b, op);
+  const Tensor l = body.tensor(logits);
+  const bool split = !std::holds_alternative<Replicate>(layout_on(l.layout, Axis::tp));
+  LossState state{.logits = logits, .work = logits};
+  if (!one_kernel && l.dtype != DType::fp32) {
+    state.work = b.extra(name_in(op, "logits_fp32"), l.shape, working_dtype(b, l.dtype), l.layout, kept);
+    body.compute(name_in(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(state.work)}, b.phase());
+  }
+  std::vector<Operand> operands = one_kernel ? fused_statistics(b, op, state, labels, split, kept)
+                                             : unfused_statistics(b, op, state.work, labels, split);
+  operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
+  body.compute(name_in(op, "loss"), piece(b, op, one_kernel ? "loss_of_sums" : "loss"), operands, b.phase());
+  metrics(b, op, logits);
+  return state;
+}
+
+int gradient_of_logits(BlockBody& b, const OpSpec& op, const LossState& state, int labels, ExprId mean_over) {
+  BodyBuilder& body = b.builder();
+  const bool one_kernel = in_one_kernel(b, op);
+  const DType half = body.frame().activation_dtype;
+  ComputeTask t = piece(b, op, one_kernel ? "fused" : "", ComputeOp::cross_entropy_grad);
+  t.dims = {mean_over};
+  if (one_kernel || half == DType::fp32) {
+    const int out = b.scratch_like(name_in(op, "logits_grad"), state.logits, body.tensor(state.logits).layout);
+    std::vector<Operand> operands{read(state.logits), read(labels), write(out)};
+    if (one_kernel) {
+      operands.push_back(read(state.max));
+      operands.push_back(read(state.sums));
+    }
+    body.compute(name_in(op, "logits_grad"), std::move(t), operands, Phase::input_grad);
+    return out;
+  }
+  int work = state.work;
+  if (pytorch_loss(b)) {
+    work = framework_gradient(b, op, std::move(t), labels, work);
+  } else {
+    t.variant = "in_place";
+    body.compute(name_in(op, "logits_grad"), std::move(t), {read(labels), update(work)}, Phase::input_grad);
+  }
+  if (body.tensor(work).dtype == half) return work;
+  const int out = b.scratch_like(name_in(op, "logits_grad"), work, half);
+  body.compute(name_in(op, "to_half"), pass(ComputeOp::cast), {read(work), write(out)}, Phase::input_grad);
+  return out;
+}
+
 ExprId mean_tokens(BlockBody& b, int labels) {
   ProgramFrame& f = b.builder().frame();
   ExprPool& e = f.program.exprs;
@@ -153,48 +223,6 @@ ExprId mean_tokens(BlockBody& b, int labels) {
   const ExprId tokens = f.mul(f.mul(t.shape[0], t.shape[1]), e.variable(Var::microbatches));
   return e.apply(ExprOp::div, tokens, b.divided_later(t.layout));
 }
-
-void backward_loss(BlockBody& b, const OpSpec& op) {
-  BodyBuilder& body = b.builder();
-  const bool fused = b.options().kernels.fused_cross_entropy;
-  const DType half = body.frame().activation_dtype;
-  const int labels = b.value(op.inputs[1]);
-  ComputeTask t = pass(ComputeOp::cross_entropy_grad, fused ? "fused" : "");
-  t.dims = {mean_tokens(b, labels)};
-  int dlogits = -1;
-  if (fused || half == DType::fp32) {
-    const int logits = b.value(op.inputs[0]);
-    dlogits = b.scratch_like(name_in(op, "logits_grad"), logits, body.tensor(logits).layout);
-    std::vector<Operand> operands{read(logits), read(labels), write(dlogits)};
-    if (fused) {
-      operands.push_back(read(b.extra(name_in(op, "max"))));
-      operands.push_back(read(b.extra(name_in(op, "sum_exp"))));
-    }
-    body.compute(name_in(op, "logits_grad"), t, operands, Phase::input_grad);
-  } else {
-    int work = b.extra(name_in(op, "logits_fp32"));
-    if (pytorch_loss(b)) {
-      work = framework_gradient(b, op, t, labels, work);
-    } else {
-      t.variant = "in_place";
-      body.compute(name_in(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
-    }
-    dlogits = work;
-    if (body.tensor(work).dtype != half) {
-      dlogits = b.scratch_like(name_in(op, "logits_grad"), work, half);
-      body.compute(name_in(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
-    }
-  }
-  b.add_grad(op.inputs[0], dlogits, op.name);
-}
-
-/// The logits themselves are kept where no fp32 copy is.
-std::vector<int> saved_by_loss(const OpSpec& op, const BlockOptions& options, const ProgramFrame& frame) {
-  if (options.kernels.fused_cross_entropy || frame.activation_dtype == DType::fp32) return {op.inputs[0]};
-  return {};
-}
-
-}  // namespace
 
 [[maybe_unused]] const bool registered_ops_loss =
     lower_operators({"cross_entropy"}, {forward_loss, backward_loss, saved_by_loss});

@@ -1,4 +1,4 @@
-#include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,13 +15,7 @@ namespace rehearse::cli {
 namespace {
 
 int count(const Arguments& arguments, const char* option) {
-  if (!arguments.has(option)) return 0;
-  const std::string text = arguments.text(option);
-  int out = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc{} || end != text.data() + text.size() || out < 1)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no count", text), option, "a whole number from 1");
-  return out;
+  return static_cast<int>(arguments.whole(option, 1, 0, std::numeric_limits<int>::max()));
 }
 
 }  // namespace

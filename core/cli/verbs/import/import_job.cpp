@@ -1,4 +1,4 @@
-#include <charconv>
+#include <algorithm>
 
 #include <fmt/format.h>
 
@@ -13,16 +13,6 @@ namespace rehearse::cli {
 
 namespace {
 
-std::int64_t whole_number(const Arguments& arguments, const char* option) {
-  if (!arguments.has(option)) return 0;
-  const std::string text = arguments.text(option);
-  std::int64_t out = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc{} || end != text.data() + text.size() || out < 1)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no count", text), option, "a whole number from 1");
-  return out;
-}
-
 job::JobOptions job_options(const Arguments& arguments) {
   job::JobOptions out;
   out.files = arguments.all("FILE");
@@ -33,13 +23,13 @@ job::JobOptions job_options(const Arguments& arguments) {
       throw Error(ErrorKind::usage, fmt::format("'{}' sets no variable", text), "--env", "--env NNODES=4");
     out.environment[text.substr(0, sign)] = text.substr(sign + 1);
   }
-  out.job = static_cast<int>(std::min<std::int64_t>(whole_number(arguments, "--job"), 1'000'000));
+  out.job = static_cast<int>(std::min<std::int64_t>(arguments.whole("--job", 1, 0), 1'000'000));
   out.framework = arguments.text("--framework");
   out.cluster = arguments.text("--cluster");
   out.network = arguments.text("--network");
-  out.gpus = whole_number(arguments, "--gpus");
+  out.gpus = arguments.whole("--gpus", 1, 0);
   out.model = arguments.text("--model");
-  out.vocabulary = whole_number(arguments, "--vocabulary");
+  out.vocabulary = arguments.whole("--vocabulary", 1, 0);
   out.set = arguments.all("--set");
   return out;
 }

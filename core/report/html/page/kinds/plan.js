@@ -44,6 +44,7 @@ const plan_page = (a) => {
     curve_section(list);
     swings_section(list[0]);
   }
+  const peaks = [...new Set(list.map((c) => c.memory_range_source).filter(Boolean))];
   const prices = all.flatMap((c) => ((c.price && c.price.sources) || []).map((s) => [name_of(c), s.figure, s.date, s.evidence, s.source]));
   assumptions(
     [
@@ -52,6 +53,7 @@ const plan_page = (a) => {
         [...new Set(list.map((c) => c.range_source).filter(Boolean))].join('; ') ||
           "From the 10th to the 90th percentile of the scoreboard's errors on plans of that kind.",
       ],
+      ['Likely memory', peaks.length > 0 ? `8 of 10 such peaks lie in the range given, by ${peaks.join('; ')}` : null],
       ['Prices', 'Each has its source and its date, and is yours to replace.'],
     ],
     [
@@ -86,6 +88,8 @@ const how_table = (list) =>
       { title: '10 to 90 %' },
       { title: 'closed form', number: true },
       { title: 'MFU', number: true },
+      { title: 'memory', number: true },
+      { title: '10 to 90 %' },
       { title: 'failure every', number: true },
       { title: 'checkpoint every', number: true },
     ],
@@ -97,6 +101,8 @@ const how_table = (list) =>
       span_text(c, 'step_time_s', seconds),
       c.played_by ? cell(c.closed_form_step_time_s * (1 + (c.bias || 0)), 'seconds') : 'not played',
       cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),
+      cell(c.memory_needed_bytes, 'gib', { path: `answer.candidates.${c.at}.memory_needed_bytes` }),
+      c.memory_range_source ? `${text_of('gib', c.memory_needed_bytes_p10)} to ${text_of('gib', c.memory_needed_bytes_p90)}` : '–',
       c.mtbf_hours ? { text: `${significant(c.mtbf_hours, 3)} h`, value: c.mtbf_hours } : '–',
       c.checkpoint_interval_s ? { text: `${significant(c.checkpoint_interval_s / 60, 3)} min`, value: c.checkpoint_interval_s } : '–',
     ]),

@@ -71,7 +71,7 @@ const search_page = (a) => {
     {
       label: 'Memory',
       figure: figure_at('answer.candidates.0.memory_bytes', 'gib'),
-      note: best.memory_capacity_bytes ? `of ${text_of('gib', best.memory_capacity_bytes)}` : '',
+      note: [best.memory_capacity_bytes ? `of ${text_of('gib', best.memory_capacity_bytes)}` : '', likely_gib(best)].filter(Boolean).join(', '),
     },
     ...(own
       ? [
@@ -121,12 +121,16 @@ const search_assumptions = (a) =>
       ['Objective', String(a.objective || '').replace(/_/g, ' ')],
       ['Searched', space_text(a.space)],
       ...range_lines((a.candidates || [])[0] || {}),
+      ['Likely memory', a.memory_range ? `8 of 10 such peaks lie in the range given, by ${a.memory_range.rests_on}` : null],
     ],
     [
       a.space ? folded('The space', JSON.stringify(a.space, null, 2)) : null,
       scenario_text({ scenario: a.resolved || (typeof a.scenario === 'object' ? a.scenario : null) }),
     ],
   );
+
+// "likely 61.2 to 74.9 GiB": of what a plan needs; empty where nobody knows.
+const likely_gib = (c) => (c.memory_bytes_p10 > 0 ? `likely ${text_of('gib', c.memory_bytes_p10)} to ${text_of('gib', c.memory_bytes_p90)}` : '');
 
 const candidates_section = (a, list, front) => {
   const points = list.map((c) => ({ x: c.step_time_s, y: c.memory_bytes / kGiB, label: c.label, front: front.has(c.at), pick: c.at === 0 }));
@@ -135,6 +139,7 @@ const candidates_section = (a, list, front) => {
   const capacity = list[0].memory_capacity_bytes;
   const tallest = Math.max(...points.map((p) => p.y));
   const ranged = list.some((c) => c.step_time_s_p10 > 0);
+  const peaked = list.some((c) => c.memory_bytes_p10 > 0);
   const tied = list.findIndex((c) => !c.tied);
   section({
     id: 'front',
@@ -167,6 +172,7 @@ const candidates_section = (a, list, front) => {
           { title: 'tokens/s/GPU', number: true },
           { title: 'MFU', number: true },
           { title: 'memory', number: true },
+          ...(peaked ? [{ title: 'likely memory', number: true }] : []),
           { title: 'what it trades' },
         ],
         list.map((c) => ({
@@ -180,6 +186,7 @@ const candidates_section = (a, list, front) => {
             cell(c.tokens_per_s_per_gpu, 'number', { path: `answer.candidates.${c.at}.tokens_per_s_per_gpu` }),
             cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),
             cell(c.memory_bytes, 'gib', { path: `answer.candidates.${c.at}.memory_bytes` }),
+            ...(peaked ? [likely_gib(c).replace('likely ', '') || '–'] : []),
             Array.isArray(c.trades) ? c.trades.join('; ') : c.trades || '',
           ],
         })),

@@ -2,10 +2,10 @@
 
 const evidence_table = (evidence) =>
   table(
-    'Constants',
-    [{ title: 'constants of' }, { title: 'evidence' }, { title: 'off by, on rows held out' }, { title: 'source' }],
+    'What prices rest on',
+    [{ title: 'price of' }, { title: 'evidence' }, { title: 'off by, on rows held out' }, { title: 'source' }],
     evidence.map((e) => [
-      e.what,
+      e.words || e.what,
       e.evidence,
       e.held_out ? `${percent(e.held_out.median)} median, ${plural(e.held_out.rows, 'row')}` : 'not tested',
       e.source || '',
@@ -18,6 +18,7 @@ const plan_facts = (a) => [
   ['Strategy', report.plan && report.plan.strategy],
   ['Back end', [a.backend, a.folding].filter(Boolean).join('; ')],
   ...range_lines(a),
+  peak_line(a),
   ['How MFU is counted', a.mfu !== undefined ? report.definitions && report.definitions.utilisation : null],
   ['Memory', a.memory && report.definitions && report.definitions.memory],
 ];
@@ -35,6 +36,15 @@ const memory_entry = (rows, path) => ({
   figure: figure_at(`${path}.${rows.indexOf(tightest_of(rows))}.needed_bytes`, 'gib'),
   ...fit_note(rows),
 });
+
+// How far the fullest stage's memory may be off, of an answer that knows it.
+const peak_line = (a) =>
+  a.memory_range
+    ? [
+        'Likely memory',
+        `${text_of('gib', a.memory_range.needed_bytes_p10)} to ${text_of('gib', a.memory_range.needed_bytes_p90)} on stage ${a.memory_range.stage}, for 8 of 10 such peaks, by ${a.memory_range.rests_on}`,
+      ]
+    : ['Likely memory', null];
 
 const suggestion_notice = (a) =>
   a.suggestion &&

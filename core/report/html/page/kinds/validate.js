@@ -83,6 +83,10 @@ const scoreboard_page = (a) => {
   return undefined;
 };
 
+// "+3.1 %, likely 61.2 to 74.9 GiB": of a row's peak memory, where it was measured.
+const peak_text = (m) =>
+  m ? `${m.error > 0 ? '+' : ''}${fixed(100 * m.error, 1)} %${m.p10 > 0 ? `, likely ${fixed(m.p10, 1)} to ${fixed(m.p90, 1)} GiB` : ''}` : '';
+
 const scored_rows = (all) =>
   table(
     'Rows',
@@ -92,6 +96,7 @@ const scored_rows = (all) =>
       { title: 'predicted', number: true },
       { title: 'error', number: true },
       { title: 'likely range' },
+      ...(all.some((r) => r.memory) ? [{ title: 'peak memory' }] : []),
       { title: 'GPU' },
       { title: 'bound by' },
     ],
@@ -104,6 +109,7 @@ const scored_rows = (all) =>
         cell(r.predicted, 'seconds', { path: `answer.rows.${i}.predicted` }),
         { ...cell(r.error, 'signed_percent', { path: `answer.rows.${i}.error` }) },
         r.p10 > 0 ? `${seconds(r.p10)} to ${seconds(r.p90)}` : '',
+        ...(all.some((other) => other.memory) ? [peak_text(r.memory)] : []),
         r.gpu || '',
         r.counts === false ? `not counted: ${(r.guessed || []).join(', ')} guessed` : words.time[r.bound_by] || '',
       ]),
