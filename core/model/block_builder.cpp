@@ -278,7 +278,9 @@ int BlockBuilder::cross_entropy(const std::string& name, int logits, int labels)
   const int y = tensor({.name = name, .shape = {{DimTag::fixed, 1}}, .fp32 = true});
   op(OpKind::cross_entropy, name, {logits, labels}, {y});
   for (OpSpec& product : block_.ops) {
-    if (product.kind != OpKind::linear || product.outputs != std::vector<int>{logits}) continue;
+    // With a bias there would be its gradient to add up beside.
+    const bool without_bias = product.params.size() < 2;
+    if (product.kind != OpKind::linear || product.outputs != std::vector<int>{logits} || !without_bias) continue;
     product.joins_loss = block_.ops.back().joins_loss = true;
   }
   return y;

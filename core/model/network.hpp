@@ -225,7 +225,8 @@ struct OpSpec {
   bool low_rank = false;  ///< linear, dropout: of an adapter, whose products stay in the type of activations.
   /// adversarial_loss: the hinge loss (Lim and Ye 2017) instead of the logistic one (Goodfellow et al. 2014).
   bool hinge = false;
-  /// linear, cross_entropy: the one makes logits for the other alone, so that a framework may run both as one.
+  /// linear without a bias, cross_entropy: the one makes logits for the other alone, so that a framework may run both
+  /// as one.
   bool joins_loss = false;
 };
 

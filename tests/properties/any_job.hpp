@@ -238,12 +238,23 @@ inline Job any_job() {
   return job;
 }
 
+/// Declared keys that differ from their defaults, and their values.
+inline std::string describe_declared(const Job& job) {
+  std::string out;
+  for (const auto& entry : declared_keys().entries())
+    for (const DeclaredSettings* of :
+         {&job.strategy.declared, &job.workload.training.declared, &job.workload.kernels.declared})
+      if (const SettingValue* value = of->find(entry.name); value != nullptr && *value != entry.value.fallback)
+        std::visit([&](const auto& v) { out += fmt::format(" {}={}", entry.name, v); }, *value);
+  return out;
+}
+
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
   return fmt::format(
       "{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} "
       "fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} "
-      "attention={} fused={},{},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
+      "attention={} fused={},{},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}{}",
       job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
       job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance),
       name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.overlap.tp ? " in pieces" : "",
@@ -254,7 +265,7 @@ inline std::string describe(const Job& job) {
       name_of(job.workload.kernels.attention), job.workload.kernels.fused_norm,
       job.workload.kernels.fused_cross_entropy, job.workload.kernels.fused_gradient_accumulation, s.scatter_gather,
       s.overlap.grad_reduce, s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"),
-      fmt::join(s.batch_per_replica, "+"));
+      fmt::join(s.batch_per_replica, "+"), describe_declared(job));
 }
 
 /// The Program of a drawn job over images; combinations that a strategy refuses are drawn again.

@@ -6,6 +6,7 @@
 
 #include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/operators/linear_loss.hpp"
 #include "core/strategy/strategies/offload_parameters.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -90,12 +91,24 @@ bool pads(const Program& p) {
                      [&](const Tensor& t) { return std::any_of(t.layout.begin(), t.layout.end(), padded); });
 }
 
+namespace {
+
+/// Logits that stay on the chip are made a second time in backward.
+bool makes_logits_again(const Workload& job) {
+  return std::any_of(job.network.blocks.begin(), job.network.blocks.end(), [&](const BlockSpec& block) {
+    return std::any_of(block.ops.begin(), block.ops.end(),
+                       [&](const OpSpec& op) { return ops::logits_on_chip(op, job.kernels); });
+  });
+}
+
+}  // namespace
+
 TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
   check_property("executed >= model, equal without recomputation", [] {
     Job job(tiny_gpt());
     const Program p = any_program(job);
     const bool again =
-        job.strategy.recompute == Recompute::full ||
+        makes_logits_again(job.workload) || job.strategy.recompute == Recompute::full ||
         (job.strategy.recompute == Recompute::selective && job.workload.kernels.attention == AttentionKernel::unfused);
     // Rows are dropped or filled up.
     if (job.workload.training.experts.capacity_factor > 0 && job.workload.network.routing() != nullptr) return;

@@ -13,7 +13,6 @@ namespace rehearse::ops {
 [[nodiscard]] bool logits_on_chip(const OpSpec& op, const KernelSettings& kernels);
 
 /// Whether `op`, the product or the loss, is run chunk by chunk of the tokens. Forward takes the gradients, too.
-/// Products with a bias are not.
 [[nodiscard]] bool logits_in_chunks(const OpSpec& op, const KernelSettings& kernels);
 
 /// Both passes of the product and the loss of `op`, which is the loss.

@@ -163,7 +163,7 @@ bool logits_on_chip(const OpSpec& op, const KernelSettings& kernels) {
 }
 
 bool logits_in_chunks(const OpSpec& op, const KernelSettings& kernels) {
-  return op.joins_loss && op.params.size() < 2 && kLinearLoss(kernels) == "chunks";
+  return op.joins_loss && kLinearLoss(kernels) == "chunks";
 }
 
 void forward_in_chunks(BlockBody& b, const OpSpec& op) {
