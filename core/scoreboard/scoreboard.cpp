@@ -170,13 +170,14 @@ void summarise(Scoreboard& board) {
   }
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);
-  for (auto& [key, errors] : groups)
+  for (auto& [key, errors] : groups) {
     board.groups.push_back({nth(groupings(), key.first),
                             key.second,
                             statistics(std::move(errors.time)),
                             statistics(std::move(errors.memory)),
                             0,
                             {}});
+  }
 }
 
 }  // namespace
