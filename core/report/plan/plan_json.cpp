@@ -67,6 +67,7 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
   const double step = p.step.step_time.value(), d = in_days(p.duration), cost = p.cost.parts.total().value();
   const Goodput& g = p.goodput;
   const PeakRange::Ends memory = a.peak.ends(p.step.needed, p.step.allocated);
+  const auto known = [&](Bytes end) { return a.peak.rows > 0 ? ordered_json(end.value()) : ordered_json(nullptr); };
   return {{"gpus", p.gpus},
           {"machines", p.machines},
           {"spares", p.spares},
@@ -82,8 +83,8 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
           {"bias", a.range.middle - 1},
           {"mfu", p.step.mfu},
           {"memory_needed_bytes", p.step.needed.value()},
-          {"memory_needed_bytes_p10", memory.low.value()},
-          {"memory_needed_bytes_p90", memory.high.value()},
+          {"memory_needed_bytes_p10", known(memory.low)},
+          {"memory_needed_bytes_p90", known(memory.high)},
           {"memory_capacity_bytes", p.step.capacity.value()},
           {"memory_nearly_full", p.step.nearly_full()},
           {"days", d},

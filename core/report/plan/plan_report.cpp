@@ -332,7 +332,8 @@ Table records_of(const PlanAnswer& answer) {
                              a.odds_late})
         row.push_back(number(v));
       const auto [low, high] = a.peak.ends(p->step.needed, p->step.allocated);
-      for (const Bytes b : {p->step.needed, low, high}) row.push_back(fmt::format("{:.0f}", b.value()));
+      row.push_back(fmt::format("{:.0f}", p->step.needed.value()));
+      for (const Bytes b : {low, high}) row.push_back(a.peak.rows > 0 ? fmt::format("{:.0f}", b.value()) : "");
     } else {
       row.insert(row.end(), 27, "");
     }

@@ -254,8 +254,8 @@ Table records(const SearchReport& report) {
                                  fmt::format("{}", e.step_time.value()),
                                  e.played ? fmt::format("{}", e.played->value()) : "",
                                  fmt::format("{}", std::llround(e.needed.value())),
-                                 fmt::format("{}", std::llround(likely.low.value())),
-                                 fmt::format("{}", std::llround(likely.high.value())),
+                                 report.peak.rows > 0 ? fmt::format("{}", std::llround(likely.low.value())) : "",
+                                 report.peak.rows > 0 ? fmt::format("{}", std::llround(likely.high.value())) : "",
                                  fmt::format("{}", std::llround(e.capacity.value())),
                                  on_front(report.result, *all[i]) ? "true" : "false"};
     for (const std::string& key : searched_keys()) {

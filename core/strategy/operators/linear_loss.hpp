@@ -8,8 +8,8 @@
 
 namespace rehearse::ops {
 
-/// Whether `op`, the product or the loss, is run by kernels that hold logits on the chip: forward leaves one number per
-/// token, and backward makes the logits again.
+/// Whether `op`, the product or the loss, is run by kernels that hold logits on the chip: forward leaves a few numbers
+/// per token, and backward makes the logits again.
 [[nodiscard]] bool logits_on_chip(const OpSpec& op, const KernelSettings& kernels);
 
 /// Whether `op`, the product or the loss, is run chunk by chunk of the tokens. Forward takes the gradients, too.

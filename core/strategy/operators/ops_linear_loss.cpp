@@ -30,7 +30,7 @@ const SettingKey<std::string> kLinearLoss = declare_key(
                "takes the loss, and backward makes them again (Cut Cross Entropy). chunks: for some tokens at a time, "
                "of which forward takes the gradients, too; those of the weight and of the hidden values wait for "
                "backward (Liger, torchtitan's chunked loss). The loss of a chunk follows kernels.fused_cross_entropy "
-               "and framework.loss. Without effect on losses of images and, for chunks, on products with a bias."});
+               "and framework.loss. Without effect on losses of images and on products with a bias."});
 
 const SettingKey<std::int64_t> kLossChunks = declare_key(
     "framework.loss_chunks", std::int64_t{0}, "Chunks of framework.linear_loss.",
