@@ -154,6 +154,7 @@ struct CollectiveModel::Impl {
   };
   mutable std::mutex mutex;
   mutable std::map<LayoutKey, PreparedGroup> groups;
+  mutable nccl::NodeSearches searches;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
   mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
   mutable std::map<LayoutKey, int> likenesses;
@@ -176,7 +177,9 @@ struct CollectiveModel::Impl {
     auto key = key_of(cluster, group);
     auto at = groups.find(key);
     if (at == groups.end())
-      at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter, options.min_channels))
+      at = groups
+               .emplace(std::move(key),
+                        prepare(cluster, layout_of(cluster, group), filter, options.min_channels, &searches))
                .first;
     return at->second;
   }

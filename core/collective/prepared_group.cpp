@@ -65,7 +65,7 @@ bool has_nvswitch(const MachineSpec& m) {
                      [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
 }
 
-nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
+nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout, nccl::NodeSearches* known) {
   nccl::CommunicatorShape s;
   s.ranks = layout.ranks;
   s.nodes = int(layout.nodes.size());
@@ -79,7 +79,7 @@ nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
     if (nccl::cpu_vendor_of(c.machine(n.node)) != s.cpu) s.cpu = nccl::CpuVendor::mixed;
     all.insert(all.end(), n.devices.begin(), n.devices.end());
   }
-  const auto found = nccl::search(c, all);
+  const auto found = known != nullptr ? nccl::search(c, all, *known) : nccl::search(c, all);
   s.search = static_cast<const nccl::SearchResult&>(found);
   s.nodes = found.nodes;
   return s;
@@ -138,8 +138,9 @@ void add_collnet(nccl::SearchResult& search, bool sharp, int nodes) {
   search.collnet_direct.intra = search.collnet_direct.inter;
 }
 
-PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter, int min_channels) {
-  auto shape = shape_of(cluster, layout);
+PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter, int min_channels,
+                      nccl::NodeSearches* known) {
+  auto shape = shape_of(cluster, layout, known);
   const bool inside = shape.search.ring.intra_path <= nccl::PathClass::nvlink_relay;
   const NetworkCollectives& network = cluster.network().collectives;
   add_collnet(shape.search, network.sharp, shape.nodes);

@@ -3,6 +3,7 @@
 
 #include "core/collective/group_layout.hpp"
 #include "core/collective/measured_latency.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/collective/nccl/nccl_tuning.hpp"
 
 namespace rehearse {
@@ -28,9 +29,9 @@ struct PreparedGroup {
   int peer_links = 1;         ///< NVLinks between the two GPUs of a node that have fewest; 1 where two have none.
 };
 
-/// `min_channels`: NCCL_MIN_NCHANNELS, 0 for none.
+/// `min_channels`: NCCL_MIN_NCHANNELS, 0 for none. `known`: what was found for nodes before, or null.
 [[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter,
-                                    int min_channels = 0);
+                                    int min_channels = 0, nccl::NodeSearches* known = nullptr);
 
 /// What NCCL's search would find for CollNet, by rule from what it found for rings and trees: a chain per ring channel,
 /// at the tree's speed inside and the NIC's outside; for the direct algorithm one head per NIC at the NIC's speed. An

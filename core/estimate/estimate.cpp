@@ -5,10 +5,13 @@
 
 namespace rehearse {
 
+Estimate::Estimate(const WalkResult& walked)
+    : step_time(walked.step_time),
+      breakdown(nth(walked.kinds, walked.slowest).breakdown),
+      slowest_role(nth(walked.kinds, walked.slowest).role) {}
+
 Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& /*settings*/, int steps) {
-  const WalkResult walked = walk(program, cost, steps);
-  const WalkedKind& slowest = nth(walked.kinds, walked.slowest);
-  return {walked.step_time, slowest.breakdown, slowest.role};
+  return Estimate(walk(program, cost, steps));
 }
 
 }  // namespace rehearse

@@ -15,10 +15,15 @@
 
 namespace rehearse {
 
+struct WalkResult;  // walk/walk.hpp
+
 struct Estimate {
   Seconds step_time;     ///< As RunResult::step_time.
   Breakdown breakdown;   ///< Of the slowest kind of rank; adds up to `step_time`.
   int slowest_role = 0;  ///< Its role: index into Program::roles.
+
+  Estimate() = default;
+  explicit Estimate(const WalkResult& walked);
 };
 
 /// `settings` are those `program` was lowered with; nothing is read from them. `steps` as in RunOptions: with 1 the

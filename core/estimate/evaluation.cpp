@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
@@ -37,21 +38,27 @@ std::optional<ShortSteps> steps_that_tell(const SearchProblem& problem, const St
   return short_steps(problem.workload, settings);
 }
 
-Program short_step(const SearchProblem& problem, const StrategySettings& settings, int microbatches) {
+StepLowering lower_short(const SearchProblem& problem, const StrategySettings& settings, int microbatches) {
   Workload workload = problem.workload;
   workload.training.global_batch = std::int64_t{microbatches} * settings.microbatch * settings.dp;
-  return lower(workload, settings, problem.cluster);
+  return {std::move(workload), settings, problem.cluster};
 }
 
 /// Memory, and time where it fits: of the whole step, or from two shorter ones, of which the nearer tells the memory.
 void fill_in(const SearchProblem& problem, const StrategySettings& settings, const std::optional<ShortSteps>& few,
              Bytes most, Evaluation& out) {
-  const Program program = few ? short_step(problem, settings, few->near) : problem.lower(settings);
+  std::optional<StepLowering> of_few;
+  std::optional<Program> whole;
+  if (few)
+    of_few = lower_short(problem, settings, few->near);
+  else
+    whole = problem.lower(settings);
+  const Program& program = few ? of_few->program() : *whole;
   take_memory(memory_report(program, problem.cluster, MemoryRule(problem.cluster)), most, out);
   if (!out.fits) return;
   const int steps = steps_in_period(settings, problem.workload.input);
-  Estimate e = estimate(program, problem.cost, settings, steps);
-  if (few) e = long_step(*few, e, estimate(short_step(problem, settings, few->far), problem.cost, settings, steps));
+  const Estimate e =
+      few ? long_step(*few, *of_few, problem.cost, steps) : estimate(program, problem.cost, settings, steps);
   out.step_time = e.step_time;
   out.breakdown = e.breakdown;
 }

@@ -8,6 +8,7 @@
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/estimate/walk/walk.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -60,7 +61,11 @@ std::optional<ShortSteps> short_steps(const Workload& workload, const StrategySe
   return {};
 }
 
-Estimate long_step(const ShortSteps& s, const Estimate& near, const Estimate& far) {
+Estimate long_step(const ShortSteps& s, StepLowering& lowered, const CostModel& cost, int steps) {
+  StepWalk walk(lowered.program(), cost, steps);
+  const Estimate near(walk());
+  lowered.set_microbatches(s.far);
+  const Estimate far(walk());
   Estimate out = far;
   const double more = static_cast<double>(s.all - s.far) / (s.far - s.near);
   out.step_time += (far.step_time - near.step_time) * more;

@@ -9,7 +9,7 @@
 
 #include "core/config/settings/forward.hpp"
 #include "core/estimate/estimate.hpp"
-#include "core/strategy/strategy.hpp"
+#include "core/strategy/lower.hpp"
 
 namespace rehearse {
 
@@ -23,7 +23,7 @@ struct ShortSteps {
 /// not alike: first ones that leave work to the drain, shares by speed, modelled input.
 [[nodiscard]] std::optional<ShortSteps> short_steps(const Workload& workload, const StrategySettings& settings);
 
-/// The step of `s.all` microbatches.
-[[nodiscard]] Estimate long_step(const ShortSteps& s, const Estimate& near, const Estimate& far);
+/// The step of `s.all` microbatches. `lowered` has `s.near`, and has `s.far` afterwards. `steps` as in estimate().
+[[nodiscard]] Estimate long_step(const ShortSteps& s, StepLowering& lowered, const CostModel& cost, int steps);
 
 }  // namespace rehearse

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <stdexcept>
 
 #include "core/base/index.hpp"
@@ -16,7 +15,11 @@ class BodyPlay {
  public:
   explicit BodyPlay(const std::vector<BodyTask>& tasks)
       : tasks_(tasks), begin_(tasks.size()), done_(tasks.size(), false) {
-    for (std::size_t i = 0; i < tasks.size(); ++i) queues_[tasks[i].stream].push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const auto stream = static_cast<std::size_t>(tasks[i].stream);
+      if (queues_.size() <= stream) queues_.resize(stream + 1);
+      queues_[stream].tasks.push_back(static_cast<int>(i));
+    }
   }
 
   PricedBody run() {
@@ -32,6 +35,11 @@ class BodyPlay {
   }
 
  private:
+  struct Queue {
+    std::vector<int> tasks;
+    std::size_t head = 0;
+    bool busy = false;
+  };
   struct Running {
     int task;
     double left;
@@ -39,13 +47,12 @@ class BodyPlay {
   };
 
   void start_heads() {
-    for (auto& [stream, queue] : queues_) {
-      std::size_t& head = heads_[stream];
-      if (head == queue.size() || busy_[stream]) continue;
-      const int t = queue[head];
+    for (Queue& queue : queues_) {
+      if (queue.head == queue.tasks.size() || queue.busy) continue;
+      const int t = queue.tasks[queue.head];
       const auto& after = nth(tasks_, t).after;
       if (!std::all_of(after.begin(), after.end(), [&](int a) { return nth(done_, a); })) continue;
-      busy_[stream] = true;
+      queue.busy = true;
       nth(begin_, t) = now_;
       running_.push_back({t, nth(tasks_, t).priced.time.value(), 1.0});
     }
@@ -72,8 +79,9 @@ class BodyPlay {
       const auto i = static_cast<std::size_t>(r.task);
       if (r.left > 1e-15 * std::max(1.0, now_)) return false;
       done_[i] = true;
-      busy_[tasks_[i].stream] = false;
-      ++heads_[tasks_[i].stream];
+      Queue& queue = nth(queues_, tasks_[i].stream);
+      queue.busy = false;
+      ++queue.head;
       out_.spans.push_back({r.task, Seconds{begin_[i]}, Seconds{now_}});
       ++completed;
       return true;
@@ -103,9 +111,7 @@ class BodyPlay {
   }
 
   const std::vector<BodyTask>& tasks_;
-  std::map<StreamId, std::vector<int>> queues_;
-  std::map<StreamId, std::size_t> heads_;
-  std::map<StreamId, bool> busy_;
+  std::vector<Queue> queues_;  // By stream.
   std::vector<Running> running_;
   std::vector<double> begin_;
   std::vector<bool> done_;

@@ -1,7 +1,9 @@
 #include "core/price/memory_rule.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
@@ -27,13 +29,44 @@ Bytes MemoryRule::needed(const RoleMemory& memory) const {
   return reserved(memory) + nth(memory.by_category, MemoryCategory::framework);
 }
 
-Bytes MemoryRule::outside(const Program& program, int rank) const {
-  std::set<std::vector<int>> groups;
-  for (const GroupSpec& group : program.groups) {
-    std::vector<int> members = program.mesh.members(group, rank, program.exprs);
-    if (members.size() > 1) groups.insert(std::move(members));
+namespace {
+
+/// A group of all ranks that differ along its axes, as strides and extents; axes that follow each other are one. Groups
+/// of one rank are equal where these are.
+std::vector<int> box_of(const Island& island, const GroupSpec& group) {
+  std::vector<int> out;
+  for (const auto& [axis, extent] : group.view == View::dense ? island.order : island.expert_order) {
+    const Island::Wheel wheel = island.wheel(axis);
+    if (!group.axes.contains(axis) || extent == 1) continue;
+    if (!out.empty() && out[out.size() - 2] * out.back() == wheel.stride)
+      out.back() *= extent;
+    else
+      out.insert(out.end(), {wheel.stride, extent});
   }
-  return context + communicator * static_cast<double>(groups.size());
+  return out;
+}
+
+}  // namespace
+
+Bytes MemoryRule::outside(const Program& program, int rank) const {
+  const Mesh& mesh = program.mesh;
+  const auto members_of = [&](const GroupSpec& group) { return mesh.members(group, rank, program.exprs); };
+  std::map<std::vector<int>, const GroupSpec*> boxes;
+  std::set<std::vector<int>> others;
+  for (const GroupSpec& group : program.groups) {
+    const bool whole = group.only.empty() && group.color == ExprPool::kZero && mesh.islands().size() == 1;
+    if (!whole)
+      others.insert(members_of(group));
+    else if (std::vector<int> box = box_of(mesh.islands().front(), group); !box.empty())
+      boxes.try_emplace(std::move(box), &group);
+  }
+  std::erase_if(others, [&](const std::vector<int>& members) {
+    return members.size() < 2 || std::any_of(boxes.begin(), boxes.end(), [&](const auto& box) {
+             return mesh.group_size(*box.second, rank, program.exprs) == static_cast<int>(members.size()) &&
+                    members_of(*box.second) == members;
+           });
+  });
+  return context + communicator * static_cast<double>(boxes.size() + others.size());
 }
 
 std::vector<RoleMemory> MemoryRule::peaks(const Program& program) const {

@@ -66,6 +66,11 @@ int arity(ExprOp op) {
   }
 }
 
+/// Of what a node asks for; those of one Var share a bit, coordinates apart.
+std::uint32_t bit_of(Var var, std::int64_t index) {
+  return 1U << (var == Var::coord ? static_cast<unsigned>(index) : kAxisCount + static_cast<unsigned>(var));
+}
+
 std::size_t hash_of(const ExprPool::Node& n) {
   std::size_t h = static_cast<std::size_t>(n.op) * 1000003u + static_cast<std::size_t>(n.var);
   h = h * 1000003u + static_cast<std::size_t>(n.value);
@@ -89,6 +94,7 @@ ExprId ExprPool::intern(const Node& node) {
     if (nodes_[i] == node) return ExprId{i};
   const auto index = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back(node);
+  asks_.push_back(asked_by(node));
   bucket.push_back(index);
   if (nodes_.size() > 4 * buckets_.size()) {
     std::vector<std::vector<std::uint32_t>> wider(buckets_.size() * 4);
@@ -170,7 +176,17 @@ std::int64_t ExprPool::evaluate(ExprId id, const ExprContext& at) const {
   return compute(n.op, a, b, 0);
 }
 
+std::uint32_t ExprPool::asked_by(const Node& n) const {
+  if (n.op == ExprOp::constant) return 0;
+  if (n.op == ExprOp::variable) return bit_of(n.var, n.value) | (expects(n) ? asks_[n.args[0].index] : 0);
+  std::uint32_t out = 0;
+  for (int i = 0; i < arity(n.op); ++i) out |= asks_[nth(n.args, i).index];
+  return out;
+}
+
 bool ExprPool::depends_on(ExprId id, Var var, int index) const {
+  if ((asks_[id.index] & bit_of(var, index)) == 0) return false;
+  if (var != Var::extent && var != Var::dynamic) return true;
   const Node& n = nodes_[id.index];
   if (n.op == ExprOp::constant) return false;
   if (n.op == ExprOp::variable)

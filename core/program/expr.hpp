@@ -100,14 +100,19 @@ class ExprPool {
   [[nodiscard]] bool is_constant(ExprId id) const { return nodes_[id.index].op == ExprOp::constant; }
   /// Whether the value can differ between two contexts that differ in this variable only.
   [[nodiscard]] bool depends_on(ExprId id, Var var, int index = 0) const;
+  /// Axes whose coordinates it asks for: bit 1 << Axis.
+  [[nodiscard]] std::uint32_t coordinates(ExprId id) const { return asks_[id.index] & kCoordinates; }
   [[nodiscard]] std::string to_string(ExprId id) const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Rebuilds a pool from its nodes. Throws std::invalid_argument when a node refers forward.
   static ExprPool from_nodes(std::vector<Node> nodes);
 
  private:
+  static constexpr std::uint32_t kCoordinates = (1U << kAxisCount) - 1;
   ExprId intern(const Node& node);
+  [[nodiscard]] std::uint32_t asked_by(const Node& node) const;
   std::vector<Node> nodes_;
+  std::vector<std::uint32_t> asks_;  ///< By node: bit per axis whose coordinate it asks for, then bit per other Var.
   std::vector<std::vector<std::uint32_t>> buckets_;
 };
 

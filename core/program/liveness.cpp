@@ -17,11 +17,46 @@ namespace rehearse {
 
 namespace {
 
+/// Curves of calls, each made once for all calls and ranks that cannot differ.
+class Curves {
+ public:
+  explicit Curves(const Program& program) : p_(program) {}
+
+  const BodyCurve& of(const Entry& e, const ExprContext& at, int rank) {
+    const Body& body = nth(p_.bodies, e.body);
+    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
+    const auto [known, fresh] = kinds_.try_emplace(std::pair(e.body, e.bindings));
+    Kind& kind = known->second;
+    if (kind.curve != nullptr) return *kind.curve;
+    if (fresh) {
+      kind.by_call = memory_varies_by_call(p_, body, bindings);
+      kind.by_place = p_.mesh.islands().size() > 1 || memory_varies_by_place(p_, body, bindings, at);
+    }
+    Key key{e.body, e.bindings, kind.by_place ? rank : -1, {}};
+    if (kind.by_call) std::get<3>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy};
+    const auto [curve, unknown] = curves_.try_emplace(key);
+    if (unknown) curve->second = body_curve(p_, at, body, bindings);
+    if (!kind.by_call && !kind.by_place) kind.curve = &curve->second;
+    return curve->second;
+  }
+
+ private:
+  struct Kind {
+    bool by_call = false, by_place = false;
+    const BodyCurve* curve = nullptr;  ///< Of all calls, where they are alike everywhere.
+  };
+  /// Body, bindings; rank and call, where it depends on them.
+  using Key = std::tuple<int, int, int, std::array<int, 5>>;
+  const Program& p_;
+  std::map<std::pair<int, int>, Kind> kinds_;
+  std::map<Key, BodyCurve> curves_;
+};
+
 /// One rank's step.
 class Walk {
  public:
-  Walk(const Program& program, int role_index, int rank)
-      : p_(program), role_(nth(program.roles, role_index)), at_(program.mesh.context(rank)) {
+  Walk(const Program& program, int role_index, int rank, Curves& curves)
+      : p_(program), role_(nth(program.roles, role_index)), at_(program.mesh.context(rank)), curves_(curves) {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
     out_.role = role_index;
@@ -66,7 +101,7 @@ class Walk {
     at_.pass = e.pass;
     at_.copy = e.copy;
     if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
-    const BodyCurve& c = curve(e);
+    const BodyCurve& c = curves_.of(e, at_, out_.rank);
     if (const double here = sum(now_) + c.peak; here > best_sum_) {
       best_sum_ = here;
       best_ = now_;
@@ -113,18 +148,6 @@ class Walk {
     nth(waiting_, event).clear();
   }
 
-  /// Calls that cannot differ share one curve.
-  const BodyCurve& curve(const Entry& e) {
-    const Body& body = nth(p_.bodies, e.body);
-    const BindingSet& bindings = nth(p_.binding_sets, e.bindings);
-    const auto [known, unknown] = varies_.try_emplace({e.body, e.bindings}, false);
-    if (unknown) known->second = memory_varies_by_call(p_, body, bindings);
-    CurveKey key{e.body, e.bindings, {}};
-    if (known->second) std::get<2>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy};
-    const auto at = curves_.find(key);
-    return at != curves_.end() ? at->second : curves_.emplace(key, body_curve(p_, at_, body, bindings)).first->second;
-  }
-
   void report() {
     for (std::size_t i = 0; i < best_.size(); ++i) out_.by_category[i] = Bytes{best_[i]};
     for (const Bytes& b : out_.by_category) out_.peak += b;
@@ -139,6 +162,7 @@ class Walk {
   const Program& p_;
   const Role& role_;
   ExprContext at_;
+  Curves& curves_;
   RoleMemory out_;
   Amounts now_{}, best_{}, beside_{};
   std::array<double, kMemorySpaces> elsewhere_{};  ///< Outside the device, by memory space.
@@ -146,9 +170,6 @@ class Walk {
   const Entry* best_entry_ = nullptr;
   int best_task_ = -1;
   std::vector<MemoryPoint>* course_ = nullptr;
-  using CurveKey = std::tuple<int, int, std::array<int, 5>>;
-  std::map<CurveKey, BodyCurve> curves_;
-  std::map<std::pair<int, int>, bool> varies_;
   std::vector<std::vector<LateRelease>> waiting_;  // By event.
   std::vector<bool> happened_;
 };
@@ -165,11 +186,12 @@ std::vector<MemoryCurve> memory_over_time(const Program& program, Bytes workspac
 
 std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework) {
   const RankKinds kinds(program);
+  Curves curves(program);
   std::vector<RoleMemory> out;
   for (std::size_t role = 0; role < program.roles.size(); ++role) {
     std::optional<RoleMemory> worst;
     for (const int rank : kinds.first_ranks(static_cast<int>(role))) {
-      const RoleMemory one = Walk(program, static_cast<int>(role), rank).run(workspace, framework);
+      const RoleMemory one = Walk(program, static_cast<int>(role), rank, curves).run(workspace, framework);
       if (!worst || one.peak > worst->peak) worst = one;
     }
     if (worst) out.push_back(*worst);
@@ -179,7 +201,8 @@ std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Byt
 
 std::vector<MemoryPoint> memory_course(const Program& program, int rank, Bytes workspace, Bytes framework) {
   std::vector<MemoryPoint> course;
-  Walk walk(program, program.role_of_rank.at(static_cast<std::size_t>(rank)), rank);
+  Curves curves(program);
+  Walk walk(program, program.role_of_rank.at(static_cast<std::size_t>(rank)), rank, curves);
   walk.write_to(&course);
   (void)walk.run(workspace, framework);
   return course;

@@ -38,6 +38,19 @@ int compose(const std::vector<AxisExtent>& order, const std::array<std::int32_t,
   return local;
 }
 
+bool has(const std::vector<AxisExtent>& order, Axis axis) {
+  return std::any_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; });
+}
+
+Island::Wheel wheel_in(const std::vector<AxisExtent>& order, Axis axis) {
+  int stride = 1;
+  for (const auto& [a, n] : order) {
+    if (a == axis) return n > 1 ? Island::Wheel{stride, n} : Island::Wheel{};
+    stride *= n;
+  }
+  return {};
+}
+
 bool allowed(const GroupSpec& group, const ExprContext& at) {
   return std::all_of(group.only.begin(), group.only.end(), [&](const auto& rule) {
     const auto& [axis, coords] = rule;
@@ -56,18 +69,17 @@ int Island::extent(Axis axis) const {
   return 1;
 }
 
+Island::Wheel Island::wheel(Axis axis) const {
+  return has(order, axis) ? wheel_in(order, axis) : wheel_in(expert_order, axis);
+}
+
 Mesh::Mesh(std::vector<Island> islands, Join join) : islands_(std::move(islands)), join_(join) {
   for (const Island& island : islands_) {
     if (island.first_rank != ranks_) throw std::invalid_argument("islands must be numbered one after the other");
     if (!island.expert_order.empty() && product(island.expert_order) != island.ranks())
       throw std::invalid_argument("the expert view must cover the ranks of its island");
-    for (int local = 0; !island.expert_order.empty() && local < island.ranks(); ++local) {
-      ExprContext dense, expert;
-      decompose(island.order, local, dense);
-      decompose(island.expert_order, local, expert);
-      if (dense.coord[index_of(Axis::pp)] != expert.coord[index_of(Axis::pp)])
-        throw std::invalid_argument("both views must agree on the pipeline stage of every rank");
-    }
+    if (!island.expert_order.empty() && wheel_in(island.order, Axis::pp) != wheel_in(island.expert_order, Axis::pp))
+      throw std::invalid_argument("both views must agree on the pipeline stage of every rank");
     ranks_ += island.ranks();
   }
 }
@@ -105,7 +117,13 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
   if (group.across_islands && join_ != Join::none) axes.insert(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
   std::vector<int> out;
   if (!allowed(group, self)) return out;
+  const bool colored = group.color != ExprPool::kZero;
   const auto belongs = [&](int member) {
+    if (!colored && islands_.size() == 1)
+      return std::all_of(group.only.begin(), group.only.end(), [&](const auto& rule) {
+        return std::find(rule.second.begin(), rule.second.end(), islands_.front().wheel(rule.first).at(member)) !=
+               rule.second.end();
+      });
     const ExprContext there = context(member);
     return allowed(group, there) && exprs.evaluate(group.color, there) == color;
   };

@@ -35,6 +35,14 @@ struct Island {
   int join_first = 0, join_total = 0;
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int extent(Axis axis) const;
+  /// Coordinates of one axis as functions of the rank: (rank / stride) % extent, `rank` within the island.
+  struct Wheel {
+    int stride = 1, extent = 1;
+    [[nodiscard]] int at(int rank) const { return rank / stride % extent; }
+    bool operator==(const Wheel&) const = default;
+  };
+  /// Of an axis of either view; an axis that neither names has the one coordinate 0.
+  [[nodiscard]] Wheel wheel(Axis axis) const;
 };
 
 /// How islands are joined; only with more than one island.
@@ -50,6 +58,8 @@ class AxisSet {
   [[nodiscard]] constexpr bool contains(Axis a) const { return (bits_ & bit(a)) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   constexpr void insert(Axis a) { bits_ |= bit(a); }
+  /// With the axes of ExprPool::coordinates().
+  constexpr void insert_all(std::uint32_t bits) { bits_ |= static_cast<std::uint16_t>(bits); }
   [[nodiscard]] constexpr std::uint16_t bits() const { return bits_; }
   auto operator<=>(const AxisSet&) const = default;
 

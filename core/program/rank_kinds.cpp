@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
@@ -25,10 +26,7 @@ bool divides_evenly(const Shard& shard, int ranks, std::int64_t& n) {
 }
 
 bool asks_for_place(const Program& p, ExprId id) {
-  if (p.exprs.is_constant(id)) return false;
-  for (int a = 0; a < kAxisCount; ++a)
-    if (p.exprs.depends_on(id, Var::coord, a)) return true;
-  return p.exprs.depends_on(id, Var::island);
+  return p.exprs.coordinates(id) != 0 || p.exprs.depends_on(id, Var::island);
 }
 
 /// Whether ranks of the island of `at` can hold unequal amounts of the tensor.
@@ -65,42 +63,81 @@ std::vector<const Tensor*> uneven_tensors(const Program& p, const ExprContext& a
 /// Axes whose coordinate decides whether something runs.
 AxisSet deciding_axes(const Program& p) {
   AxisSet out;
-  const auto read = [&](ExprId id) {
-    for (int a = 0; a < kAxisCount; ++a)
-      if (p.exprs.depends_on(id, Var::coord, a)) out.insert(static_cast<Axis>(a));
-  };
-  std::set<ExprId> seen;
-  const auto once = [&](ExprId id) {
-    if (!p.exprs.is_constant(id) && seen.insert(id).second) read(id);
-  };
   for (const Body& b : p.bodies)
-    for (const auto v : b.graph.vertices()) once(b.graph[v].predicate);
+    for (const auto v : b.graph.vertices()) out.insert_all(p.exprs.coordinates(b.graph[v].predicate));
   for (const Role& r : p.roles)
-    for (const Entry& e : r.step) once(e.predicate);
+    for (const Entry& e : r.step) out.insert_all(p.exprs.coordinates(e.predicate));
   return out;
 }
+
+/// The places at which ranks of an island lie along some axes, with their roles.
+class Places {
+ public:
+  Places(const Island& island, const AxisSet& axes, std::size_t roles) {
+    std::size_t count = roles;
+    for (int a = 0; a < kAxisCount && count <= kMost; ++a) {
+      const Island::Wheel wheel = island.wheel(static_cast<Axis>(a));
+      if (!axes.contains(static_cast<Axis>(a)) || wheel.extent == 1) continue;
+      wheels_.push_back(wheel);
+      count *= static_cast<std::size_t>(wheel.extent);
+    }
+    met_.assign(count <= kMost ? count : 0, 0);
+  }
+  /// Whether none was met before; true of all where they are too many to be kept.
+  bool is_new(int local, int role) {
+    if (met_.empty()) return true;
+    auto at = static_cast<std::size_t>(role);
+    for (const Island::Wheel& w : wheels_)
+      at = at * static_cast<std::size_t>(w.extent) + static_cast<std::size_t>(w.at(local));
+    return std::exchange(met_[at], 1) == 0;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1 << 20;
+  std::vector<Island::Wheel> wheels_;
+  std::vector<char> met_;
+};
 
 }  // namespace
 
 RankKinds::RankKinds(const Program& p) : first_(p.roles.size()) {
   const AxisSet deciding = deciding_axes(p);
-  std::vector<std::vector<const Tensor*>> tensors;  // By island.
+  std::set<std::vector<std::int64_t>> known;
   for (const Island& island : p.mesh.islands()) {
     ExprContext at = p.mesh.context(island.first_rank);
     at.tables = &p.tables;
-    tensors.push_back(uneven_tensors(p, at));
+    const std::vector<const Tensor*> tensors = uneven_tensors(p, at);
+    AxisSet asked = deciding;
+    for (const Tensor* t : tensors) {
+      for (const ExprId length : t->shape) asked.insert_all(p.exprs.coordinates(length));
+      for (const auto& [axis, layout] : t->layout) asked.insert(axis);
+    }
+    Places places(island, asked, p.roles.size());
+    for (int local = 0; local < island.ranks(); ++local) {
+      const int rank = island.first_rank + local;
+      const auto role = nth(p.role_of_rank, rank);
+      if (!places.is_new(local, role)) continue;
+      at = p.mesh.context(rank);
+      at.tables = &p.tables;
+      std::vector<std::int64_t> kind{role, at.island};
+      for (int a = 0; a < kAxisCount; ++a)
+        if (deciding.contains(static_cast<Axis>(a))) kind.push_back(nth(at.coord, a));
+      for (const Tensor* t : tensors) kind.push_back(p.local_elements(*t, at));
+      if (known.insert(std::move(kind)).second) nth(first_, role).push_back(rank);
+    }
   }
-  std::set<std::vector<std::int64_t>> known;
-  for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
-    ExprContext at = p.mesh.context(rank);
-    at.tables = &p.tables;
-    const auto role = nth(p.role_of_rank, rank);
-    std::vector<std::int64_t> kind{role, at.island};
-    for (int a = 0; a < kAxisCount; ++a)
-      if (deciding.contains(static_cast<Axis>(a))) kind.push_back(nth(at.coord, a));
-    for (const Tensor* t : nth(tensors, at.island)) kind.push_back(p.local_elements(*t, at));
-    if (known.insert(std::move(kind)).second) nth(first_, role).push_back(rank);
-  }
+}
+
+bool memory_varies_by_place(const Program& p, const Body& body, const BindingSet& bindings, const ExprContext& at) {
+  const auto asks = [&](ExprId id) { return asks_for_place(p, id) || p.exprs.depends_on(id, Var::microbatches); };
+  const auto differs = [&](int tensor) {
+    const Tensor& t = nth(p.tensors, tensor);
+    return t.alias_of < 0 && (uneven(p, t, at) || std::any_of(t.shape.begin(), t.shape.end(), asks));
+  };
+  const auto tasks = body.graph.vertices();
+  return std::any_of(tasks.begin(), tasks.end(), [&](auto v) { return asks(body.graph[v].predicate); }) ||
+         std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) { return differs(f.like); }) ||
+         std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return differs(b.tensor); });
 }
 
 bool memory_varies_by_call(const Program& p, const Body& body, const BindingSet& bindings) {

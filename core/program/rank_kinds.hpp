@@ -19,6 +19,11 @@ class RankKinds {
   std::vector<std::vector<int>> first_;
 };
 
+/// Whether ranks of the island of `at`, with their numbers of microbatches, may do unequal things to memory in a call
+/// of `body`.
+[[nodiscard]] bool memory_varies_by_place(const Program& program, const Body& body, const BindingSet& bindings,
+                                          const ExprContext& at);
+
 /// Whether what a call of `body` does to memory can depend on its layer, chunk, microbatch, pass or copy.
 [[nodiscard]] bool memory_varies_by_call(const Program& program, const Body& body, const BindingSet& bindings);
 

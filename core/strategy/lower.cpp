@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -41,7 +42,7 @@ class Lowering {
         ranks_(ranks),
         frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
 
-  Program run() {
+  void run() {
     check_axes(settings_, ranks_);
     check_workload(workload_, settings_);
     const int m = microbatches_of(workload_, settings_);
@@ -49,8 +50,8 @@ class Lowering {
     microbatches_ = microbatches_per_replica(settings_, workload_, m);
     for (const int own : microbatches_) schedule_.check({settings_.pp, settings_.virtual_stages, own});
     check_update_in_backward(request);
-    LayoutPlan plan = plan_layouts(request);
-    plan.updates_in_backward = updates_in_backward(settings_);
+    layouts_ = plan_layouts(request);
+    layouts_.updates_in_backward = updates_in_backward(settings_);
     program_.name = workload_.network.name;
     program_.bodies.reserve(64);  // Task graphs are copied where a vector grows.
     program_.microbatches = m;
@@ -58,23 +59,34 @@ class Lowering {
     make_mesh();
     make_streams(frame_, settings_, schedule_, microbatches_.front());
     set_types(frame_, workload_);
-    make_blocks(plan);
+    make_blocks(layouts_);
     if (workload_.network.adversarial()) {
-      AdversarialStep step(frame_, {workload_, plan, settings_, schedule_, options_, block_at_, tensors_});
+      AdversarialStep step(frame_, {workload_, layouts_, settings_, schedule_, options_, block_at_, tensors_});
       make_replica_roles([&](int own, int) { return step.role(own); });
       count_work();
-      return std::move(program_);
+      return;
     }
     place_chunks();
     share_tied();
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
-    StepBodies step(frame_, workload_, tensors_, plan);
-    make_bodies(step);
-    vary_recompute(step);
-    make_roles(step);
+    step_.emplace(frame_, workload_, tensors_, layouts_);
+    make_bodies(*step_);
+    vary_recompute(*step_);
+    find_passing();
+    make_roles(*step_);
     add_gradient_placeholders(program_, workload_.kernels, workload_.training, settings_);
     count_work();
-    return std::move(program_);
+  }
+
+  [[nodiscard]] Program& program() { return program_; }
+
+  void set_microbatches(int count) {
+    schedule_.check({settings_.pp, settings_.virtual_stages, count});
+    program_.microbatches = count;
+    microbatches_.assign(microbatches_.size(), count);
+    program_.roles.clear();
+    program_.role_of_rank.clear();
+    make_roles(*step_);
   }
 
  private:
@@ -290,7 +302,6 @@ class Lowering {
   }
 
   void make_roles(StepBodies& step) {
-    find_passing();
     const auto plan = [&](int microbatches) {
       return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches},
                       block_at_, body_at_,  groups_,
@@ -318,11 +329,13 @@ class Lowering {
         if (own != program_.microbatches) program_.roles.back().name += fmt::format(", {} microbatches", own);
       }
     }
-    for (int r = 0; r < ranks_; ++r) {
-      const ExprContext at = program_.mesh.context(r);
-      const int own = nth(microbatches_, replica_of(at, settings_));
-      program_.role_of_rank.push_back(first_role.at(own) + nth(at.coord, Axis::pp));
-    }
+    const Island& all = program_.mesh.islands().front();
+    const auto stage = all.wheel(Axis::pp), copy = all.wheel(Axis::dp_replicate), shard = all.wheel(Axis::dp_shard);
+    std::vector<int> role_of_replica;
+    for (const int own : microbatches_) role_of_replica.push_back(first_role.at(own));
+    for (int r = 0; r < ranks_; ++r)
+      program_.role_of_rank.push_back(nth(role_of_replica, copy.at(r) * settings_.dp_shard + shard.at(r)) +
+                                      stage.at(r));
   }
 
   void count_work() {
@@ -338,6 +351,7 @@ class Lowering {
   int ranks_;
   std::vector<int> microbatches_;  ///< By replica.
   Program program_;
+  LayoutPlan layouts_;
   ProgramFrame frame_;
   BlockOptions options_;
   std::vector<BlockTensors> tensors_;
@@ -345,12 +359,15 @@ class Lowering {
   std::map<int, int> groups_;
   std::vector<BlockBodies> bodies_;
   std::map<int, std::array<StepBodies::Passing, 2>> passing_;
+  std::optional<StepBodies> step_;
 };
 
 }  // namespace
 
 Program lower(const Workload& workload, const StrategySettings& strategy, int ranks) {
-  return Lowering(workload, strategy, ranks).run();
+  Lowering lowering(workload, strategy, ranks);
+  lowering.run();
+  return std::move(lowering.program());
 }
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
@@ -360,6 +377,27 @@ Program lower(const Workload& workload, const StrategySettings& strategy, const 
   return open ? lower(on_machines(workload, cluster), strategy, cluster.device_count())
               : lower(workload, strategy, cluster.device_count());
 }
+
+struct StepLowering::Impl {
+  Workload workload;
+  Lowering lowering;
+
+  Impl(Workload w, const StrategySettings& strategy, const Cluster& cluster)
+      : workload(std::move(w)), lowering(workload, strategy, cluster.device_count()) {
+    lowering.run();
+  }
+};
+
+StepLowering::StepLowering(Workload workload, const StrategySettings& strategy, const Cluster& cluster) {
+  check_machines(workload, strategy, cluster);
+  impl_ = std::make_unique<Impl>(on_machines(std::move(workload), cluster), strategy, cluster);
+}
+StepLowering::StepLowering(StepLowering&&) noexcept = default;
+StepLowering& StepLowering::operator=(StepLowering&&) noexcept = default;
+StepLowering::~StepLowering() = default;
+
+const Program& StepLowering::program() const { return impl_->lowering.program(); }
+void StepLowering::set_microbatches(int count) { impl_->lowering.set_microbatches(count); }
 
 Workload on_machines(Workload workload, const Cluster& cluster) {
   Fp8Copies& copies = workload.training.fp8.copies;

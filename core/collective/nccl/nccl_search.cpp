@@ -97,25 +97,35 @@ SearchResult agree(const SearchResult& a, const SearchResult& b) {
           std::max(a.tree_pattern, b.tree_pattern)};
 }
 
+const NodeSearch& NodeSearches::of(const MachineSpec& machine, const GpuSpec& gpu, const std::vector<int>& gpus,
+                                   bool leaves_node) {
+  const auto [at, fresh] = known_.try_emplace({&machine, gpus, leaves_node});
+  if (fresh) at->second = search_best_numbered(machine, gpu, gpus, leaves_node);
+  return at->second;
+}
+
 GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
+  NodeSearches known;
+  return search(cluster, group, known);
+}
+
+GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group, NodeSearches& known) {
   if (group.empty()) throw Error(ErrorKind::usage, "a communicator needs at least one device", "collective group");
   std::map<NodeId, std::vector<int>> by_node;
   for (const DeviceId d : group) by_node[cluster.node_of(d)].push_back(cluster.local_index(d));
-  std::map<std::pair<const MachineSpec*, std::vector<int>>, NodeSearch> seen;
+  std::map<std::pair<const MachineSpec*, std::vector<int>>, const NodeSearch*> seen;
   GroupSearch out;
   out.nodes = 0;
   for (auto& [node, gpus] : by_node) {
     std::sort(gpus.begin(), gpus.end());
-    const std::pair key{&cluster.machine(node), gpus};
-    auto at = seen.find(key);
-    if (at == seen.end())
-      at = seen.emplace(key, search_best_numbered(*key.first, cluster.gpu(cluster.first_device(node)), gpus,
-                                                  by_node.size() > 1))
-               .first;
-    out.nodes += at->second.parts;
+    const auto [at, fresh] = seen.try_emplace({&cluster.machine(node), gpus});
+    if (fresh)
+      at->second =
+          &known.of(*at->first.first, cluster.gpu(cluster.first_device(node)), at->first.second, by_node.size() > 1);
+    out.nodes += at->second->parts;
   }
-  static_cast<SearchResult&>(out) = static_cast<const SearchResult&>(seen.begin()->second);
-  for (const auto& [key, result] : seen) static_cast<SearchResult&>(out) = agree(out, result);
+  static_cast<SearchResult&>(out) = static_cast<const SearchResult&>(*seen.begin()->second);
+  for (const auto& [key, result] : seen) static_cast<SearchResult&>(out) = agree(out, *result);
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -42,8 +43,19 @@ struct GroupSearch : SearchResult {
   int nodes = 1;  ///< As NCCL counts them: the sum of all nodes' parts.
 };
 
-/// The search of a whole group: `search_best_numbered` once per kind of node, agreed. Throws Error (usage) for an empty
-/// group.
+/// What was found for nodes so far: groups of any size whose GPUs lie alike on a node share it. One thread at a time;
+/// machines must outlive it.
+class NodeSearches {
+ public:
+  /// `search_best_numbered`, `gpus` in ascending order.
+  const NodeSearch& of(const MachineSpec& machine, const GpuSpec& gpu, const std::vector<int>& gpus, bool leaves_node);
+
+ private:
+  std::map<std::tuple<const MachineSpec*, std::vector<int>, bool>, NodeSearch> known_;
+};
+
+/// The search of a whole group: once per kind of node, agreed. Throws Error (usage) for an empty group.
+[[nodiscard]] GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group, NodeSearches& known);
 [[nodiscard]] GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group);
 
 /// Orders in which rings pass the GPUs inside a node, as positions in `gpus`, one per channel. One order, the given

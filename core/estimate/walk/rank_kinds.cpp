@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/index.hpp"
+#include "core/collective/traffic.hpp"
 #include "core/estimate/walk/whole_passes.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
@@ -84,25 +85,31 @@ int busiest(const Program& p, Axis axis) {
   return best;
 }
 
-class KindFinder {
+}  // namespace
+
+struct RankKindFinder::Impl {
  public:
-  KindFinder(const Program& p, const CostModel& cost, int steps, CallPrices& prices)
+  Impl(const Program& p, const CostModel& cost, int steps, CallPrices& prices)
       : p_(p),
         cost_(cost),
         cluster_(cost.cluster()),
         steps_(steps),
         prices_(prices),
+        matters_(mattering_axes(p)),
         passes_(p, cost, prices),
-        index_of_rank_(static_cast<std::size_t>(p.mesh.ranks()), -1) {}
-
-  KindsOfRanks run() {
+        index_of_rank_(static_cast<std::size_t>(p.mesh.ranks()), -1) {
     choose_lanes();
+    choose_turns();
     list_ranks();
     find_groups();
     number_prices();
     peers_.resize(ranks_.size());
     divide();
     (void)note_meetings();
+  }
+
+  KindsOfRanks find() {
+    out_.kinds.clear();
     do {
       compile();
       find_peers();
@@ -133,17 +140,74 @@ class KindFinder {
     prices_.set_lanes(tp, stride);
   }
 
-  /// The rank of the first lane that stands for `rank`.
-  [[nodiscard]] int first_lane(int rank) const {
-    if (lanes_ == 1) return rank;
-    ExprContext at = p_.mesh.context(rank);
-    nth(at.coord, Axis::tp) = 0;
-    return p_.mesh.rank_at(at.island, at.coord);
+  /// Of ranks that provably begin and end everything together, whatever it is, the first is listed alone: of lanes, and
+  /// of replicas that are `period` apart along an axis.
+  struct Turn {
+    Island::Wheel wheel;
+    int period;
+  };
+
+  /// To move all replicas on by `period` is a symmetry of the job where every rank comes to the same place of another
+  /// node, and keeps its coordinates in the expert view but that among copies of experts, and nothing asks which
+  /// replica it is: ranks that it carries to one another are alike.
+  void choose_turns() {
+    if (lanes_ > 1) turns_.push_back({p_.mesh.islands().front().wheel(Axis::tp), 1});
+    if (p_.mesh.islands().size() != 1 || cluster_.parts().size() != 1 || !cost_.options().slowdown.empty() ||
+        traffic::routed_by_nodes(cluster_) || !ranks_are_devices() || told_apart(Axis::edp))
+      return;
+    const std::vector<Turn> lanes = turns_;
+    const Island& island = p_.mesh.islands().front();
+    for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard}) {
+      if (told_apart(axis)) continue;
+      const Island::Wheel wheel = island.wheel(axis);
+      for (int period = 1; period < wheel.extent; ++period) {
+        if (wheel.extent % period != 0 || !keeps_places(island, period * wheel.stride)) continue;
+        turns_.push_back({wheel, period});
+        break;
+      }
+    }
+    for (int r = 0; r < p_.mesh.ranks(); ++r)
+      if (nth(p_.role_of_rank, r) != nth(p_.role_of_rank, first_alike(r))) {
+        turns_ = lanes;
+        return;
+      }
+  }
+
+  [[nodiscard]] bool ranks_are_devices() const {
+    for (std::size_t r = 0; r < p_.device_of_rank.size(); ++r)
+      if (p_.device_of_rank[r] != static_cast<int>(r)) return false;
+    return true;
+  }
+
+  [[nodiscard]] bool told_apart(Axis axis) const {
+    return matters_.contains(axis) || std::any_of(p_.groups.begin(), p_.groups.end(), [&](const GroupSpec& g) {
+             return p_.exprs.depends_on(g.color, Var::coord, static_cast<int>(axis)) ||
+                    std::any_of(g.only.begin(), g.only.end(), [&](const auto& rule) { return rule.first == axis; });
+           });
+  }
+
+  [[nodiscard]] bool keeps_places(const Island& island, int ranks) const {
+    const auto keeps = [&](const AxisExtent& e) {
+      const Island::Wheel wheel = island.wheel(e.axis);
+      return e.axis == Axis::edp || e.axis == Axis::pp || ranks % (wheel.stride * wheel.extent) == 0;
+    };
+    return ranks % (cluster_.device_count() / cluster_.node_count()) == 0 &&
+           std::all_of(island.expert_order.begin(), island.expert_order.end(), keeps);
+  }
+
+  /// The rank that is listed for `rank`, no later than that.
+  [[nodiscard]] int first_alike(int rank) const {
+    int out = rank;
+    for (const Turn& turn : turns_) {
+      const int at = turn.wheel.at(rank);
+      out -= (at - at % turn.period) * turn.wheel.stride;
+    }
+    return out;
   }
 
   void list_ranks() {
     for (int r = 0; r < p_.mesh.ranks(); ++r) {
-      const int first = first_lane(r);  // No later than the others.
+      const int first = first_alike(r);
       if (first == r) {
         nth(index_of_rank_, r) = static_cast<int>(ranks_.size());
         ranks_.push_back(r);
@@ -151,10 +215,9 @@ class KindFinder {
         nth(index_of_rank_, r) = nth(index_of_rank_, first);
       }
     }
-    const AxisSet matters = mattering_axes(p_);
     for (int a = 0; a < kAxisCount; ++a) {
       const auto axis = static_cast<Axis>(a);
-      if (!matters.contains(axis)) continue;
+      if (!matters_.contains(axis)) continue;
       if (axis != Axis::pp && p_.mesh.islands().size() == 1 && only_sizes_ask(p_, axis))
         led_.emplace_back(axis, busiest(p_, axis));
       else
@@ -360,12 +423,14 @@ class KindFinder {
   const Cluster& cluster_;
   int steps_, lanes_ = 1;
   CallPrices& prices_;
+  AxisSet matters_;
+  std::vector<Turn> turns_;
   WholePasses passes_;
   KindsOfRanks out_;
   std::vector<std::pair<Axis, int>> led_;  ///< With the coordinate of the one that leads.
   std::vector<Axis> asked_;
-  std::vector<int> ranks_;          ///< Of first lanes. All below by index into these.
-  std::vector<int> index_of_rank_;  ///< Of other lanes that of the first.
+  std::vector<int> ranks_;          ///< Those listed. All below by index into these.
+  std::vector<int> index_of_rank_;  ///< Of others that of the one listed for them.
   std::vector<Family> families_;
   std::vector<int> class_;  ///< Of prices, whatever the role.
   std::vector<int> kind_, compiled_;
@@ -373,10 +438,14 @@ class KindFinder {
   int kinds_ = 0, compiled_kinds_ = 0;
 };
 
-}  // namespace
+RankKindFinder::RankKindFinder(const Program& program, const CostModel& cost, int steps, CallPrices& prices)
+    : impl_(std::make_unique<Impl>(program, cost, steps, prices)) {}
+RankKindFinder::~RankKindFinder() = default;
+
+KindsOfRanks RankKindFinder::find() { return impl_->find(); }
 
 KindsOfRanks kinds_of_ranks(const Program& program, const CostModel& cost, int steps, CallPrices& prices) {
-  return KindFinder(program, cost, steps, prices).run();
+  return RankKindFinder(program, cost, steps, prices).find();
 }
 
 }  // namespace rehearse

@@ -10,8 +10,12 @@
 // Along an axis whose coordinate asks for nothing but sizes, the rank that computes most stands for all, since who
 // meets it waits for it: of experts' rows the first, of a causal ring the last. That is an estimate where another
 // rank's kernels are slower at some moment.
+//
+// Replicas that are whole nodes apart, and of which nothing asks which they are, are carried to one another by a
+// symmetry of the job: one of them is looked at.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/estimate/walk/call_prices.hpp"
@@ -41,8 +45,21 @@ struct KindsOfRanks {
   std::vector<CallGroup> calls;
 };
 
-/// Compiles each role once for each way in which its prices differ, for `steps` steps. Tensor-parallel ranks that stand
-/// side by side are one rank here (core/play/README.md, rule 1): `prices` is told.
+/// Finds them, and compiles each role once for each way in which its prices differ, for `steps` steps. Tensor-parallel
+/// ranks that stand side by side are one rank here (core/play/README.md, rule 1): `prices` is told.
+class RankKindFinder {
+ public:
+  RankKindFinder(const Program& program, const CostModel& cost, int steps, CallPrices& prices);
+  ~RankKindFinder();
+  /// Of the roles that ranks have now; asked again with other roles of the same bodies it prices nothing anew.
+  [[nodiscard]] KindsOfRanks find();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The same, once.
 [[nodiscard]] KindsOfRanks kinds_of_ranks(const Program& program, const CostModel& cost, int steps, CallPrices& prices);
 
 }  // namespace rehearse

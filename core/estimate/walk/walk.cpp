@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "core/base/index.hpp"
 #include "core/estimate/walk/call_prices.hpp"
@@ -44,11 +45,11 @@ class Earliest {
 
 class Walk {
  public:
-  Walk(const Program& program, const CostModel& cost, int steps)
+  Walk(const Program& program, int steps, CallPrices& prices, KindsOfRanks ranks)
       : program_(program),
         steps_(steps),
-        prices_(program, cost),
-        ranks_(kinds_of_ranks(program, cost, steps, prices_)),
+        prices_(prices),
+        ranks_(std::move(ranks)),
         calls_(ranks_.calls.size()),
         earliest_(ranks_.kinds.size()) {
     for (const RankKind& kind : ranks_.kinds) lanes_.emplace_back(program, nth(ranks_.compiled, kind.compiled), steps);
@@ -216,7 +217,7 @@ class Walk {
 
   const Program& program_;
   int steps_;
-  CallPrices prices_;
+  CallPrices& prices_;
   KindsOfRanks ranks_;
   std::vector<WalkLane> lanes_;                              // By kind.
   std::vector<std::vector<OpenCall>> calls_;                 // By KindsOfRanks::calls.
@@ -229,6 +230,15 @@ class Walk {
 
 }  // namespace
 
-WalkResult walk(const Program& program, const CostModel& cost, int steps) { return Walk(program, cost, steps).run(); }
+StepWalk::StepWalk(const Program& program, const CostModel& cost, int steps)
+    : program_(program), cost_(cost), steps_(steps), prices_(program, cost) {}
+
+WalkResult StepWalk::operator()() {
+  if (!kinds_ || program_.bodies.size() != bodies_) kinds_.emplace(program_, cost_, steps_, prices_);
+  bodies_ = program_.bodies.size();
+  return Walk(program_, steps_, prices_, kinds_->find()).run();
+}
+
+WalkResult walk(const Program& program, const CostModel& cost, int steps) { return StepWalk(program, cost, steps)(); }
 
 }  // namespace rehearse

@@ -12,6 +12,8 @@
 //
 // Wires are each call's own: contention is outside the closed form (core/play, sim).
 
+#include <optional>
+
 #include "core/estimate/walk/rank_kinds.hpp"
 #include "core/trace/trace.hpp"
 
@@ -31,7 +33,23 @@ struct WalkResult {
 };
 
 /// Walks `steps` steps, the first of which begins with everything idle; the step time is the last one's. Throws
-/// std::logic_error where operations wait for each other.
+/// std::logic_error where operations wait for each other. Called again with roles for other numbers of microbatches
+/// (StepLowering) it prices nothing that it has priced.
+class StepWalk {
+ public:
+  StepWalk(const Program& program, const CostModel& cost, int steps);
+  [[nodiscard]] WalkResult operator()();
+
+ private:
+  const Program& program_;
+  const CostModel& cost_;
+  int steps_;
+  CallPrices prices_;
+  std::size_t bodies_ = 0;  ///< That `kinds_` knows.
+  std::optional<RankKindFinder> kinds_;
+};
+
+/// The same, once.
 [[nodiscard]] WalkResult walk(const Program& program, const CostModel& cost, int steps);
 
 }  // namespace rehearse

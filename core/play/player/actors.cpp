@@ -16,28 +16,27 @@ namespace rehearse {
 
 namespace {
 
-/// Whether ranks along `axis` hold different amounts of a tensor: those at the ends have a halo on one side only.
-bool holds_halos(const Program& p, const Body& body, Axis axis) {
-  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
-    return std::holds_alternative<Halo>(layout_on(nth(p.tensors, f.like).layout, axis));
-  });
+/// Axes along which ranks hold different amounts of a tensor: those at the ends have a halo on one side only.
+void add_halos(const Program& p, const Body& body, AxisSet& out) {
+  for (const Formal& f : body.formals)
+    for (const auto& [axis, layout] : nth(p.tensors, f.like).layout)
+      if (std::holds_alternative<Halo>(layout)) out.insert(axis);
 }
 
 }  // namespace
 
 AxisSet mattering_axes(const Program& p) {
   AxisSet out;
-  for (int a = 0; a < kAxisCount; ++a) {
-    const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
-    const auto in_entries = [&](const Role& role) {
-      return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); });
-    };
-    const auto axis = static_cast<Axis>(a);
-    if (std::any_of(p.bodies.begin(), p.bodies.end(),
-                    [&](const Body& body) { return any_expression(p, body, depends) || holds_halos(p, body, axis); }) ||
-        std::any_of(p.roles.begin(), p.roles.end(), in_entries))
-      out.insert(static_cast<Axis>(a));
+  const auto note = [&](ExprId id) {
+    out.insert_all(p.exprs.coordinates(id));
+    return false;
+  };
+  for (const Body& body : p.bodies) {
+    (void)any_expression(p, body, note);
+    add_halos(p, body, out);
   }
+  for (const Role& role : p.roles)
+    for (const Entry& e : role.step) note(e.predicate);
   return out;
 }
 

@@ -42,7 +42,8 @@ class Compiler {
         at_(p.mesh.context(rank)),
         role_(nth(p.roles, nth(p.role_of_rank, rank))),
         operations_(p.streams.size(), cost.launch_overhead(p, rank).value()),
-        varies_(p.bodies.size(), -1) {}
+        varies_(p.bodies.size(), -1),
+        price_of_body_(p.bodies.size(), kNotAsked) {}
 
   CompiledRole run() {
     at_.tables = &p_.tables;
@@ -153,20 +154,29 @@ class Compiler {
   /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price.
   /// Kernels of a captured graph cost no launch but its first entry's: one for the whole graph.
   int price_of(const Entry& e, int launches) {
+    if (launches == CostModel::kOncePerKernel && !varies(e)) {
+      int& price = nth(price_of_body_, e.body);
+      if (price == kNotAsked) price = priced(e, launches);
+      return price;
+    }
     const auto [at, fresh] = closed_.try_emplace(key_of(e, launches), -1);
-    if (!fresh) return at->second;
+    if (fresh) at->second = priced(e, launches);
+    return at->second;
+  }
+
+  int priced(const Entry& e, int launches) {
     const Body& body = body_of(e);
     if (whole_ != nullptr) {
-      if (const PricedBody* price = whole_->price({e.body, rank_, at_, varies(e), launches})) {
-        at->second = static_cast<int>(prices_.size());
-        prices_.push_back(*price);
-      }
+      const PricedBody* price = whole_->price({e.body, rank_, at_, varies(e), launches});
+      if (price == nullptr) return -1;
+      prices_.push_back(*price);
     } else if (is_closed(p_, cost_.cluster(), body, rank_)) {
-      at->second = static_cast<int>(prices_.size());
       prices_.push_back(cost_.price_body(p_, body, rank_, at_, launches));
       check_floor(body);
+    } else {
+      return -1;
     }
-    return at->second;
+    return static_cast<int>(prices_.size()) - 1;
   }
 
   void check_floor(const Body& body) {
@@ -470,7 +480,9 @@ class Compiler {
   std::map<CallKey, int> closed_;
   std::map<std::pair<CallKey, CallKey>, Pieces> pairs_;
   std::map<CallKey, double> stretches_;
+  static constexpr int kNotAsked = -2;
   std::vector<signed char> varies_;  // By body; -1 where not asked yet.
+  std::vector<int> price_of_body_;   // By body: as closed_, where its calls are alike and launched kernel by kernel.
   std::map<int, int> breakdown_of_, calls_;
   std::map<std::tuple<int, std::int32_t, double>, PlayOp> tasks_;  // Of bodies whose calls are alike.
   std::vector<PricedBody> prices_;

@@ -1,7 +1,6 @@
 #include "core/strategy/roles/stage_gradients.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
@@ -286,9 +285,9 @@ void StageGradients::send_rest_to_host(const std::vector<Wait>& ready) {
 }
 
 int StageGradients::first_rank() const {
-  for (int r = 0; r < frame_.program.mesh.ranks(); ++r)
-    if (nth(frame_.program.mesh.context(r).coord, Axis::pp) == stage_) return r;
-  throw std::logic_error("stage without ranks");
+  ExprContext at;
+  nth(at.coord, Axis::pp) = stage_;
+  return frame_.program.mesh.rank_at(0, at.coord);
 }
 
 int StageGradients::base_of(const std::vector<ParamRef>& params) {
