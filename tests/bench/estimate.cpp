@@ -7,10 +7,12 @@
 //                                               batches.
 //        bench_estimate --sharded [scenario.json] The same with ZeRO 2, ZeRO 3, FSDP and HSDP in place of ZeRO 1, of
 //                                               Llama 3 8B on 64 H100.
+//        bench_estimate --experts [scenario.json] Both, with the axes of experts, of Mixtral 8x7B on 64 H100.
 
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <tuple>
 
 #include <fmt/core.h>
 
@@ -69,7 +71,19 @@ struct Sharding {
   bool fsdp = false;
   int copies = 1;
 };
-const std::vector<Sharding> kWhole{{0}, {1}}, kSharded{{2}, {3}, {0, true, 1}, {0, true, 2}};
+const std::vector<Sharding> kWhole{{0}, {1}}, kSharded{{2}, {3}, {0, true, 1}, {0, true, 2}},
+    kAll{{0}, {1}, {2}, {3}, {0, true, 1}, {0, true, 2}};
+
+/// Ranks that share experts and each of them, with and without sequence parallelism.
+std::vector<std::tuple<int, int, bool>> expert_axes(const test::ScenarioJob& job, int tp, int dp) {
+  const Routing* routing = job.workload.network.routing();
+  if (routing == nullptr) return {{1, 1, false}, {1, 1, true}};
+  std::vector<std::tuple<int, int, bool>> out;
+  for (const int ep : divisors(routing->experts, dp * tp))
+    for (const int etp : tp > 1 ? std::vector{1, tp} : std::vector{1})
+      if (dp * tp % (ep * etp) == 0) out.insert(out.end(), {{ep, etp, false}, {ep, etp, true}});
+  return out;
+}
 
 /// Legal by arithmetic; what strategies refuse is counted as refused.
 std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_t batch,
@@ -84,11 +98,14 @@ std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_
         for (const int v : divisors(layers / pp, layers))
           for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
             for (const Sharding& sharding : shardings)
-              for (const bool sp : {false, true}) {
+              for (const auto& [ep, etp, sp] : expert_axes(job, tp, dp)) {
                 if ((v > 1 && (pp == 1 || batch / dp / microbatch % pp != 0)) || (sp && tp == 1) ||
                     ((sharding.zero > 0 || sharding.fsdp) && dp % (2 * sharding.copies) != 0))
                   continue;
                 StrategySettings s = job.strategy;
+                s.cp = 1;
+                s.ep = ep;
+                s.etp = etp;
                 s.tp = tp;
                 s.pp = pp;
                 s.dp = s.dp_replicate = dp;
@@ -163,12 +180,13 @@ void bench_space(const std::string& file, const std::vector<Sharding>& shardings
 
 int main(int argc, char* argv[]) {
   const std::string what = argc > 1 ? argv[1] : "";
-  const bool sharded = what == "--sharded", space = what == "--space" || sharded;
+  const bool sharded = what == "--sharded", experts = what == "--experts", space = what == "--space" || sharded || experts;
   const auto job = [&](const char* otherwise) {
     return argc > 2 ? argv[2] : test::kSource + "/scenarios/" + otherwise;
   };
-  if ((space && !sharded) || argc == 1) bench_space(job("gpt3_175b_a100_1024.json"), kWhole);
+  if (what == "--space" || argc == 1) bench_space(job("gpt3_175b_a100_1024.json"), kWhole);
   if (sharded || argc == 1) bench_space(job("llama3_8b_fsdp_h100_64.json"), kSharded);
+  if (experts || argc == 1) bench_space(job("mixtral_8x7b_h100_64.json"), kAll);
   if (argc == 1)
     for (const std::string& file : test::scenario_files()) bench(file);
   for (int i = 1; i < argc && !space; ++i) bench(argv[i]);
