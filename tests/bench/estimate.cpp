@@ -180,7 +180,8 @@ void bench_space(const std::string& file, const std::vector<Sharding>& shardings
 
 int main(int argc, char* argv[]) {
   const std::string what = argc > 1 ? argv[1] : "";
-  const bool sharded = what == "--sharded", experts = what == "--experts", space = what == "--space" || sharded || experts;
+  const bool sharded = what == "--sharded", experts = what == "--experts",
+             space = what == "--space" || sharded || experts;
   const auto job = [&](const char* otherwise) {
     return argc > 2 ? argv[2] : test::kSource + "/scenarios/" + otherwise;
   };

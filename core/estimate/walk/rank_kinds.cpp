@@ -281,23 +281,45 @@ struct RankKindFinder::Impl {
     kinds_ = compiled_kinds_ = kinds.count();
   }
 
-  /// How far from the one that leads.
-  [[nodiscard]] int place(int rank) const {
-    int sum = 0;
-    const ExprContext at = p_.mesh.context(rank);
-    for (const auto& [axis, leader] : led_) sum += std::abs(nth(at.coord, axis) - leader);
-    return sum;
+  /// How much a rank multiplies, where coordinates along several axes decide it together, and how far it is from the
+  /// one that leads along each.
+  struct Standing {
+    double work = 0;
+    int distance = 0;
+    [[nodiscard]] bool before(const Standing& o) const {
+      return work > o.work * (1 + 1e-9) || (work >= o.work * (1 - 1e-9) && distance < o.distance);
+    }
+  };
+  [[nodiscard]] Standing standing(int rank) {
+    Standing out;
+    const ExprContext there = p_.mesh.context(rank);
+    std::vector<int> place;
+    for (const auto& [axis, leader] : led_) {
+      place.push_back(nth(there.coord, axis));
+      out.distance += std::abs(place.back() - leader);
+    }
+    if (led_.size() < 2) return out;
+    const auto [work, fresh] = works_.try_emplace(place, 0.0);
+    if (fresh) {
+      ExprContext at = p_.mesh.context(0);
+      at.tables = &p_.tables;
+      for (std::size_t i = 0; i < place.size(); ++i) nth(at.coord, led_[i].first) = place[i];
+      work->second = products(p_, at);
+    }
+    out.work = work->second;
+    return out;
   }
 
   /// By kind, the rank that stands for it: an index.
-  [[nodiscard]] std::vector<int> leaders(const std::vector<int>& kind_of, int kinds) const {
-    std::vector<int> out(static_cast<std::size_t>(kinds), -1), least(out.size(), 0);
+  [[nodiscard]] std::vector<int> leaders(const std::vector<int>& kind_of, int kinds) {
+    std::vector<int> out(static_cast<std::size_t>(kinds), -1);
+    std::vector<Standing> best(out.size());
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      const int at = led_.empty() ? 0 : place(ranks_[i]);
+      const Standing here = led_.empty() ? Standing{} : standing(ranks_[i]);
       int& leader = nth(out, kind_of[i]);
-      if (leader >= 0 && at >= nth(least, kind_of[i])) continue;
+      if (leader >= 0 && !here.before(nth(best, kind_of[i]))) continue;
       leader = static_cast<int>(i);
-      nth(least, kind_of[i]) = at;
+      nth(best, kind_of[i]) = here;
     }
     return out;
   }
@@ -427,7 +449,8 @@ struct RankKindFinder::Impl {
   std::vector<Turn> turns_;
   WholePasses passes_;
   KindsOfRanks out_;
-  std::vector<std::pair<Axis, int>> led_;  ///< With the coordinate of the one that leads.
+  std::vector<std::pair<Axis, int>> led_;     ///< With the coordinate of the one that leads.
+  std::map<std::vector<int>, double> works_;  ///< By the coordinates along these.
   std::vector<Axis> asked_;
   std::vector<int> ranks_;          ///< Those listed. All below by index into these.
   std::vector<int> index_of_rank_;  ///< Of others that of the one listed for them.

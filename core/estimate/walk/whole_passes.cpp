@@ -25,7 +25,7 @@ class PassPlay {
   };
   [[nodiscard]] Issued begin(const WholeBodies::Call& call) const {
     const Body& body = nth(p_.bodies, call.body);
-    return {call, body, kernel_stretch(cost_.price_body(p_, body, call.rank, call.at, call.launches))};
+    return {call, body, launch_stretch(p_, cost_, body, call.rank, call.at, call.launches)};
   }
 
   void issue(Issued& on, std::size_t until) {

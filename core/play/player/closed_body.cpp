@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "core/base/index.hpp"
-#include "core/price/cost_model.hpp"
+#include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -56,6 +56,14 @@ std::vector<std::vector<int>> groups_called_together(const Program& p) {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+double launch_stretch(const Program& p, const CostModel& cost, const Body& body, int rank, ExprContext at,
+                      int launches) {
+  const auto first = std::find(p.role_of_rank.begin(), p.role_of_rank.end(), nth(p.role_of_rank, rank));
+  const int leader = static_cast<int>(first - p.role_of_rank.begin());
+  at.coord = p.mesh.context(leader).coord;
+  return kernel_stretch(cost.price_body(p, body, leader, at, launches));
 }
 
 }  // namespace rehearse

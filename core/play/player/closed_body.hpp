@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
+#include "core/price/cost_model.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse {
@@ -21,5 +22,11 @@ namespace rehearse {
 /// Whether all whom `rank` meets through these groups, and whom those meet, are on its node.
 [[nodiscard]] bool meets_in_node(const Program& program, const Cluster& cluster, const std::vector<int>& groups,
                                  int rank);
+
+/// How much longer its launches make the kernels of a call that is issued task by task, on `rank` at `at`. It is that
+/// of the first rank of its role, which has the most experts' rows: a rank with fewer has its host ahead while it waits
+/// for that one. `launches` as in CostModel::price_body.
+[[nodiscard]] double launch_stretch(const Program& program, const CostModel& cost, const Body& body, int rank,
+                                    ExprContext at, int launches);
 
 }  // namespace rehearse

@@ -139,16 +139,10 @@ class Compiler {
     return key;
   }
 
-  /// How much longer its launches make the kernels of a call that is played task by task. As its role's first rank has
-  /// it, which has the most experts' rows: a rank with fewer has its host ahead while it waits for that one.
   double stretch_of(const Entry& e, int launches) {
     const auto [known, fresh] = stretches_.try_emplace(key_of(e, launches), 1.0);
-    if (!fresh) return known->second;
-    const auto first = std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), nth(p_.role_of_rank, rank_));
-    const int rank = static_cast<int>(first - p_.role_of_rank.begin());
-    ExprContext at = at_;
-    at.coord = p_.mesh.context(rank).coord;
-    return known->second = kernel_stretch(cost_.price_body(p_, body_of(e), rank, at, launches));
+    if (fresh) known->second = launch_stretch(p_, cost_, body_of(e), rank_, at_, launches);
+    return known->second;
   }
 
   /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price.

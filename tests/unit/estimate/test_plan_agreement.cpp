@@ -44,6 +44,22 @@ TEST_CASE("plans of whole spaces are estimated as they are played") { hold_space
 
 TEST_CASE("many plans of whole spaces are estimated as they are played", "[.slow]") { hold_spaces(200, 10); }
 
+TEST_CASE("where experts lie across a ring, the rank that computes most stands for all") {
+  const ScenarioJob from = load_job(kSource + "/scenarios/mixtral_8x7b_h100_64.json");
+  DrawnPlan d{from.workload, from.strategy, {}};
+  StrategySettings& s = d.strategy;
+  s.tp = s.cp = s.etp = 4;
+  s.pp = s.dp = s.dp_replicate = 2;
+  s.dp_shard = 1;
+  s.ep = 8;
+  s.microbatch = 1;
+  s.context = ContextExchange::ring;
+  s.sequence_parallel = true;
+  d.workload.training.global_batch = 8;
+  d.program = lower(d.workload, s, from.site->cluster);
+  CHECK(std::abs(compare_plan(from, d).difference()) < 0.01);
+}
+
 TEST_CASE("a step of many microbatches is what two of few say") {
   std::vector<Compared> rows;
   for (const std::string scenario : {"llama3_8b_fsdp_h100_64", "mixtral_8x7b_h100_64"}) {
