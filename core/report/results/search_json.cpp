@@ -46,13 +46,15 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
     }
     add_figures(report.figures, shown.evaluation.time(), out);
   }
-  out["memory_bytes"] = std::llround(e.needed.value());
+  // Whole bytes, so that what is read back from here has the same range.
+  const Bytes needed{std::round(e.needed.value())}, allocated{std::round(e.allocated.value())};
+  out["memory_bytes"] = std::llround(needed.value());
   if (report.peak.rows > 0) {
-    const auto [low, high] = report.peak.ends(e.needed, e.allocated);
+    const auto [low, high] = report.peak.ends(needed, allocated);
     out["memory_bytes_p10"] = std::llround(low.value());
     out["memory_bytes_p90"] = std::llround(high.value());
   }
-  out["memory_allocated_bytes"] = std::llround(e.allocated.value());
+  out["memory_allocated_bytes"] = std::llround(allocated.value());
   out["memory_capacity_bytes"] = std::llround(e.capacity.value());
   if (!e.fits) return out;
   out["breakdown"] = breakdown_json(shown.evaluation.parts());

@@ -113,12 +113,12 @@ def compare_with_trace(where):
 
 def parts_of_a_search(where):
     """Parts, in any order, put together: a sweep's points are those of the whole. A search passes over plans that lose against those it has seen, so that parts
-    hold more of them: the winner is the same, and so are the figures of every plan that both have."""
+    hold more of them, and parts may play others: the winner is the same, and so are the closed forms of every plan that both have."""
     whole, merged = in_parts(where, "sweep", scenario("pipeline_1f1b.json"), "--vary", "microbatch=1,2", "--vary", "schedule=1f1b,gpipe")
     if len(whole["points"]) != 4 or whole["points"] != merged["points"]:
         failures.append(f"sweep: {merged['points']} merged, {whole['points']} in one")
     whole, merged = in_parts(where, "search", scenario("tiny_gpt2.json"))
-    figures = [{c["label"]: c["step_time_s"] for c in answer["candidates"]} for answer in (whole, merged)]
+    figures = [{c["label"]: c["closed_form_step_time_s"] for c in answer["candidates"]} for answer in (whole, merged)]
     common = figures[0].keys() & figures[1].keys()
     if whole["candidates"][0] != merged["candidates"][0] or len(common) < 0.9 * len(figures[0]) or any(figures[0][label] != figures[1][label] for label in common):
         failures.append(f"search: {merged['candidates'][0]['label']} wins in parts, {whole['candidates'][0]['label']} in one; {len(common)} plans in both")
