@@ -147,7 +147,9 @@ def look_at_search(product):
     if '"zero_toy"' not in said:
         product.missing.append("zero_toy among the settings of a plan that search found")
     fixed = ("pp=2", "tp=4", "microbatch=1", "recompute=full", "zero_stage=0", "schedule=toy_schedule")
-    says(["search", SCENARIO, *[word for setting in fixed for word in ("--fix", setting)]], "toy_schedule", code=None)
+    # Of 128 microbatches none fits: the toy keeps all of them.
+    says(["search", SCENARIO, "--set", "training.global_batch=16",
+          *[word for setting in fixed for word in ("--fix", setting)]], "toy_schedule", code=None)
 
 
 def look_at_export(product):
@@ -155,7 +157,9 @@ def look_at_export(product):
     out = str(product.copy / "exported")
     plan = ["--set", "strategy.zero_stage=3", "--set", "strategy.zero_toy=1000000", "--set", "strategy.tp=1",
             "--set", "strategy.sequence_parallel=false", "-o", out]
-    says(["export", SCENARIO, "--to", "deepspeed", *plan], "toy_threshold", code=None)
+    says(["export", SCENARIO, "--to", "deepspeed", *plan], "deepspeed", code=None)
+    if "toy_threshold" not in (product.copy / "exported" / "ds_config.json").read_text():
+        product.missing.append("toy_threshold in the exported ds_config.json")
     says(["export", SCENARIO, "--to", "megatron", *plan], "strategy.zero_toy", code=None)
 
 

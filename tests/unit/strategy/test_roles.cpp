@@ -65,7 +65,7 @@ std::map<std::string, Job> jobs() {
       j.strategy.zero_stage = stage;
     });
   };
-  return {
+  std::map<std::string, Job> out{
       {"adversarial", Job(tiny_gan(), 0)},
       {"context_parallel", with([](Job& j) { j.strategy.cp = 2; })},
       {"data_parallel", two_by_two()},
@@ -107,6 +107,15 @@ std::map<std::string, Job> jobs() {
       {"zero2", zero(2)},
       {"zero3", zero(3)},
   };
+  for (const auto& entry : strategies().entries())
+    for (const StrategyExample& example : entry.value->examples())
+      out.try_emplace(entry.name, with([&example](Job& j) {
+                        j.strategy.pp = 1;
+                        j.strategy.*example.axis *= example.ranks;
+                        j.strategy.dp = j.strategy.dp_replicate * j.strategy.dp_shard;
+                        example.turn_on(j.strategy);
+                      }));
+  return out;
 }
 
 using Visitor = std::function<void(const Body&, const Task&)>;
