@@ -96,11 +96,11 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   return out;
 }
 
-QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
+QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most, const std::shared_ptr<QuickTables>& tables)
     : problem_(problem),
       most_(most),
-      alone_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 1),
-      following_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 2) {}
+      alone_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 1, tables),
+      following_(problem.workload, problem.cluster, problem.cost, MemoryRule(problem.cluster), 2, tables) {}
 
 std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& asked) {
   Evaluation out;
@@ -134,7 +134,7 @@ std::unique_ptr<QuickEvaluator> QuickEvaluators::take() {
       return out;
     }
   }
-  return std::make_unique<QuickEvaluator>(problem_, most_);
+  return std::make_unique<QuickEvaluator>(problem_, most_, tables_);
 }
 
 void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend,

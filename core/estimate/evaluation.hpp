@@ -65,7 +65,8 @@ struct Evaluation {
 /// given before.
 class QuickEvaluator {
  public:
-  QuickEvaluator(const SearchProblem& problem, Bytes most);
+  /// `tables` as QuickEstimator shares them.
+  QuickEvaluator(const SearchProblem& problem, Bytes most, const std::shared_ptr<QuickTables>& tables = quick_tables());
   /// As evaluate(), but for plans that do not fit the step time stands, too. Nothing for plans outside the closed form
   /// (QuickEstimator).
   std::optional<Evaluation> operator()(const StrategySettings& settings);
@@ -88,7 +89,7 @@ class QuickEvaluator {
 /// As many evaluators as threads ask for at once, kept with what they have worked out.
 class QuickEvaluators {
  public:
-  QuickEvaluators(const SearchProblem& problem, Bytes most) : problem_(problem), most_(most) {}
+  QuickEvaluators(const SearchProblem& problem, Bytes most) : problem_(problem), most_(most), tables_(quick_tables()) {}
   /// Calls work(QuickEvaluator&) with one that no other thread has meanwhile.
   template <class Work>
   void with(const Work& work) {
@@ -102,6 +103,7 @@ class QuickEvaluators {
   std::unique_ptr<QuickEvaluator> take();
   const SearchProblem& problem_;
   Bytes most_;
+  std::shared_ptr<QuickTables> tables_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<QuickEvaluator>> free_;
 };

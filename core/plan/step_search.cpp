@@ -93,8 +93,9 @@ class SizeSearch {
                  [this](const StrategySettings& s) { return lowered(s); },
                  question.software.as_run,
                  [this](const StrategySettings& s) { return !other_workload(s); }},
-        alone_(workload_, cluster, cost, {}, 1),
-        following_(workload_, cluster, cost, {}, 2),
+        tables_(quick_tables()),
+        alone_(workload_, cluster, cost, {}, 1, tables_),
+        following_(workload_, cluster, cost, {}, 2, tables_),
         most_played_(most_played_steps(cluster.device_count())) {
     if (cluster.parts().size() > 1)
       fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
@@ -279,6 +280,7 @@ class SizeSearch {
   const std::function<bool()>& stop_;
   SearchProblem problem_;
   std::unique_ptr<Fastest> fastest_;  ///< Of a set that mixes machines.
+  std::shared_ptr<QuickTables> tables_;
   QuickEstimator alone_, following_;
   std::size_t most_played_;
 };

@@ -203,15 +203,12 @@ LayerPasses QuickBlocks::layer() const {
           !layer.open[0] && !layer.open[1]};
 }
 
-const ChunkPasses& QuickBlocks::chunks(int layers) {
-  if (chunks_.size() <= static_cast<std::size_t>(layers)) chunks_.resize(static_cast<std::size_t>(layers) + 1);
-  std::unique_ptr<ChunkPasses>& known = nth(chunks_, layers);
-  if (known) return *known;
-  known = std::make_unique<ChunkPasses>();
+ChunkPasses QuickBlocks::chunks(int layers) const {
+  ChunkPasses out;
   for (int k = 0; k < kChunkKinds; ++k)
     for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
-      nth(nth((*known), k), pass) = make_pass(static_cast<PassKind>(pass), static_cast<ChunkKind>(k), layers);
-  return *known;
+      nth(nth(out, k), pass) = make_pass(static_cast<PassKind>(pass), static_cast<ChunkKind>(k), layers);
+  return out;
 }
 
 }  // namespace rehearse

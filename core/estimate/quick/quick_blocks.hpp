@@ -72,7 +72,7 @@ struct BlockPasses {
   MemoryCall input;
 };
 
-/// Blocks of one key, priced.
+/// Blocks of one key, priced. Any number of threads may ask it.
 class QuickBlocks {
  public:
   /// Reads the passes of `program`, a lowering of `network`, one layer per stage, and one microbatch, or two where the
@@ -82,7 +82,8 @@ class QuickBlocks {
   /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
   /// stream.
   [[nodiscard]] bool complete() const { return complete_; }
-  [[nodiscard]] const ChunkPasses& chunks(int layers);
+  /// Passes of chunks of so many layers.
+  [[nodiscard]] ChunkPasses chunks(int layers) const;
   [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
   [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
@@ -101,7 +102,6 @@ class QuickBlocks {
   std::vector<BlockPasses> blocks_;
   int layer_ = 0;  ///< Index of the block that is the layer.
   std::array<BlockMessage, 2> messages_;
-  std::vector<std::unique_ptr<ChunkPasses>> chunks_;  ///< By layers.
   bool complete_ = true, stages_ = false, several_ = false;
   Bytes cached_at_end_;
 };

@@ -1,7 +1,6 @@
 #include "core/estimate/quick/quick_estimate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <tuple>
@@ -14,6 +13,7 @@
 #include "core/config/settings/training.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/quick_step.hpp"
+#include "core/estimate/quick/quick_tables.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/roles/update_in_backward.hpp"
 #include "core/strategy/workload.hpp"
@@ -21,25 +21,6 @@
 namespace rehearse {
 
 namespace {
-
-using Key = std::array<std::int64_t, 19>;
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    std::uint64_t h = 0;
-    for (const std::int64_t x : key) h = (h ^ static_cast<std::uint64_t>(x)) * 0x9E3779B97F4A7C15ULL, h ^= h >> 32;
-    return h;
-  }
-};
-
-/// The index of a value among those met so far; most often it is the last one again.
-template <class Value>
-int number_of(std::vector<Value>& known, const Value& value) {
-  for (std::size_t i = known.size(); i-- > 0;)
-    if (known[i] == value) return static_cast<int>(i);
-  known.push_back(value);
-  return static_cast<int>(known.size()) - 1;
-}
 
 std::int64_t bits_of(Bytes b) {
   std::int64_t out = 0;
@@ -74,8 +55,9 @@ bool calls_in_passes(const StrategySettings& s) {
 }  // namespace
 
 struct QuickEstimator::Impl {
-  Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n)
-      : workload(std::move(base)),
+  Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n, std::shared_ptr<QuickTables> t)
+      : tables(t ? std::move(t) : std::make_shared<QuickTables>()),
+        workload(std::move(base)),
         training(workload.training),
         one_layer(with_layers(workload, 1)),
         two_layers(with_layers(workload, 2)),
@@ -88,6 +70,13 @@ struct QuickEstimator::Impl {
         stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} &&
               c.device_count() % c.node_count() == 0) {}
 
+  /// Blocks, and their chunks by layers.
+  struct Blocks {
+    const QuickBlocks* of = nullptr;
+    std::vector<std::unique_ptr<const ChunkPasses>> chunks;
+  };
+
+  std::shared_ptr<QuickTables> tables;
   Workload workload;
   TrainingSettings training;
   Workload one_layer, two_layers;
@@ -99,16 +88,16 @@ struct QuickEstimator::Impl {
   const int own_layers = layers;
   bool experts, stack;
 
-  std::vector<StrategySettings> rests;  ///< Settings that no key spells out.
-  std::vector<TrainingSettings> trainings;
-  std::vector<std::string> schedule_names;
+  KnownNumbers<StrategySettings> rests;
+  KnownNumbers<TrainingSettings> trainings;
+  KnownNumbers<std::string> schedule_names;
   std::vector<signed char> schedule_known;         ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
   std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
   std::optional<bool> even_node;
   StrategySettings rest;
-  /// Null where the sibling cannot be lowered.
-  std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;
-  std::unordered_map<Key, std::unique_ptr<QuickMesh>, KeyHash> meshes;
+  /// Of null where the sibling cannot be lowered.
+  std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
+  std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
   QuickStep step;
 
   QuickEstimate evaluate(const StrategySettings& s);
@@ -127,8 +116,11 @@ struct QuickEstimator::Impl {
   }
   int rest_of(const StrategySettings& s);
   int training_of();
-  QuickBlocks* blocks_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
-  QuickMesh* mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
+  int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
+  Blocks& blocks_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
+  static const ChunkPasses& chunks_of(Blocks& of, int count);
+  std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, int replicas, int shown, bool in_passes);
+  MeshAnswers& mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -239,41 +231,46 @@ int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
   rest.zero_stage = 0;
   rest.bucket = rest.first_bucket = Bytes{0};
   rest.overlap = {};
-  return number_of(rests, rest);
+  return rests.of(rest, tables->rests);
 }
 
 int QuickEstimator::Impl::training_of() {
   TrainingSettings t = workload.training;
   t.global_batch = 0;
   t.tokens = 0;
-  return number_of(trainings, t);
+  return trainings.of(t, tables->trainings);
 }
 
-QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int microbatches, int rest_number,
-                                             int training_number) {
+QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, int microbatches,
+                                                              int rest_number, int training_number) {
   const bool in_passes = calls_in_passes(s);
   // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
   const int replicas = experts ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
-  const Key key{s.tp,
-                s.cp,
-                s.ep,
-                s.etp,
-                replicas,
-                s.microbatch,
-                static_cast<int>(s.recompute),
-                s.sequence_parallel,
-                s.scatter_gather,
-                s.overlap.tp,
-                rest_number,
-                training_number,
-                in_passes ? 1 + s.zero_stage : 0,
-                shown,
-                in_passes && s.pp > 1,
-                0,
-                0};
+  const TableKey key{s.tp,
+                     s.cp,
+                     s.ep,
+                     s.etp,
+                     replicas,
+                     s.microbatch,
+                     static_cast<int>(s.recompute),
+                     s.sequence_parallel,
+                     s.scatter_gather,
+                     s.overlap.tp,
+                     rest_number,
+                     training_number,
+                     in_passes ? 1 + s.zero_stage : 0,
+                     shown,
+                     in_passes && s.pp > 1,
+                     0,
+                     0};
   const auto [at, fresh] = blocks.try_emplace(key);
-  if (!fresh) return at->second.get();
+  if (fresh) at->second.of = tables->blocks.get(key, [&] { return make_blocks(s, replicas, shown, in_passes); });
+  return at->second;
+}
+
+std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySettings& s, int replicas, int shown,
+                                                               bool in_passes) {
   StrategySettings small = s;
   // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
   small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() && (s.pp > 1 || !in_passes) ? 2 : 1;
@@ -289,15 +286,14 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int micr
   w.training = workload.training;
   w.training.global_batch = s.microbatch * replicas * shown;
   try {
-    at->second = std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
-  } catch (const Error&) {
-    // Full lowering says why, or copes.
+    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
+  } catch (const Error&) {  // Full lowering says why, or copes.
+    return nullptr;
   }
-  return at->second.get();
 }
 
-QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
-                                         int training_number) {
+MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
+                                           int training_number) {
   const bool in_passes = calls_in_passes(s);
   // Layers that run again may gather twice in backward. Buckets end with chunks.
   const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
@@ -305,27 +301,26 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbat
   const bool own = in_passes && (chunks > 1 || s.pp == 1);
   const int shown = !in_passes ? 1 : std::min(microbatches, chunks == 1 ? 3 : s.pp > 2 ? s.pp : 2 * s.pp);
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
-  const Key key{s.tp,
-                s.cp,
-                s.ep,
-                s.etp,
-                s.pp,
-                s.dp,
-                s.dp_replicate,
-                s.dp_shard,
-                s.sequence_parallel,
-                s.zero_stage,
-                bits_of(s.bucket),
-                bits_of(s.first_bucket),
-                overlap,
-                rest_number,
-                training_number,
-                layers,
-                shown,
-                2 * chunks + (again ? 1 : 0),
-                own ? number_of(schedule_names, s.schedule) : -1};
-  const auto [at, fresh] = meshes.try_emplace(key);
-  if (!fresh) return at->second.get();
+  const TableKey key{s.tp,
+                     s.cp,
+                     s.ep,
+                     s.etp,
+                     s.pp,
+                     s.dp,
+                     s.dp_replicate,
+                     s.dp_shard,
+                     s.sequence_parallel,
+                     s.zero_stage,
+                     bits_of(s.bucket),
+                     bits_of(s.first_bucket),
+                     overlap,
+                     rest_number,
+                     training_number,
+                     layers,
+                     shown,
+                     2 * chunks + (again ? 1 : 0),
+                     own ? schedule_of(s) : -1};
+  if (const auto known = meshes.find(key); known != meshes.end()) return known->second;
   StrategySettings plain = s;
   plain.microbatch = 1;
   plain.virtual_stages = chunks;
@@ -334,19 +329,28 @@ QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbat
   plain.scatter_gather = false;
   plain.overlap.tp = false;
   plain.overlap.pp = true;
-  const std::int64_t batch = workload.training.global_batch;
-  workload.training.global_batch = std::int64_t{s.dp} * shown;
-  try {
-    at->second = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule, in_passes);
-  } catch (const Error&) {
-    // As above.
-  }
-  workload.training.global_batch = batch;
-  return at->second.get();
+  const auto make = [&]() -> std::unique_ptr<QuickMesh> {
+    const std::int64_t batch = std::exchange(workload.training.global_batch, std::int64_t{s.dp} * shown);
+    std::unique_ptr<QuickMesh> out;
+    try {
+      out = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule, in_passes);
+    } catch (const Error&) {  // As above.
+    }
+    workload.training.global_batch = batch;
+    return out;
+  };
+  return meshes.emplace(key, MeshAnswers(tables->meshes.get(key, make))).first->second;
+}
+
+const ChunkPasses& QuickEstimator::Impl::chunks_of(Blocks& of, int count) {
+  if (of.chunks.size() <= static_cast<std::size_t>(count)) of.chunks.resize(static_cast<std::size_t>(count) + 1);
+  auto& known = nth(of.chunks, count);
+  if (!known) known = std::make_unique<const ChunkPasses>(of.of->chunks(count));
+  return *known;
 }
 
 bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, QuickParts& out) {
-  out.schedule_number = number_of(schedule_names, s.schedule);
+  out.schedule_number = schedule_of(s);
   out.schedule = schedules().at(s.schedule).value.get();
   out.shape = {s.pp, s.virtual_stages, microbatches};
   out.schedule->check(out.shape);
@@ -357,14 +361,19 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
     schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
   if (schedule_known[known] == 0) return false;
   const int rest_number = rest_of(s), training_number = training_of();
-  out.blocks = blocks_of(s, microbatches, rest_number, training_number);
-  out.mesh = mesh_of(s, microbatches, rest_number, training_number);
+  Blocks& of = blocks_of(s, microbatches, rest_number, training_number);
+  out.blocks = of.of;
+  out.answers = &mesh_of(s, microbatches, rest_number, training_number);
+  out.mesh = out.answers->mesh();
   out.layers = layers / (s.pp * s.virtual_stages);
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
-  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() &&
-         (steps == 1 || out.mesh->meets()) && (s.cp == 1 || !out.mesh->unlike());
+  if (out.blocks == nullptr || out.mesh == nullptr || !out.blocks->complete() || !out.mesh->complete() ||
+      (steps > 1 && !out.mesh->meets()) || (s.cp > 1 && out.mesh->unlike()))
+    return false;
+  out.chunks = &chunks_of(of, out.layers);
+  return true;
 }
 
 std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySettings& s) {
@@ -391,8 +400,11 @@ QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
   return lowered(s);
 }
 
-QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps)
-    : impl_(std::make_unique<Impl>(std::move(base), cluster, cost, rule, steps)) {}
+std::shared_ptr<QuickTables> quick_tables() { return std::make_shared<QuickTables>(); }
+
+QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps,
+                               std::shared_ptr<QuickTables> tables)
+    : impl_(std::make_unique<Impl>(std::move(base), cluster, cost, rule, steps, std::move(tables))) {}
 QuickEstimator::~QuickEstimator() = default;
 QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
 

@@ -29,6 +29,10 @@
 
 namespace rehearse {
 
+struct QuickTables;
+/// Empty ones, to be shared.
+[[nodiscard]] std::shared_ptr<QuickTables> quick_tables();
+
 /// One microbatch through one layer, with the communication that its kernels wait for.
 struct LayerPasses {
   Seconds forward, backward;
@@ -59,8 +63,10 @@ class QuickEstimator {
  public:
   /// `base` gives network, kernels and input. `steps` as in RunOptions: 1 is a step on its own, more the period of
   /// steps that follow each other.
+  /// `tables`: those of other estimators of the same workload, cluster, prices and rule, on whatever threads; what one
+  /// has worked out the others find. Null: tables of its own.
   QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule = {},
-                 int steps = RunOptions{}.steps);
+                 int steps = RunOptions{}.steps, std::shared_ptr<QuickTables> tables = nullptr);
   ~QuickEstimator();
   QuickEstimator(QuickEstimator&&) noexcept;
 

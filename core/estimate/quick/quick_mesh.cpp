@@ -130,18 +130,12 @@ void QuickMesh::read_stage(MeshStage& out) {
   }
 }
 
-const PassCalls& QuickMesh::calls(const Part& p) {
+PassCalls QuickMesh::calls(const Part& p) const {
   const auto& chunks = nth(nth(stages_, p.stage).between.passes, p.direction);
   const bool whole = chunks.size() > 1;
   const std::vector<PassCalls>& passes = nth(chunks, whole ? p.chunk : 0);
   const std::size_t last = passes.size() - 1, pass = p.first ? 0 : p.last ? last : std::min<std::size_t>(1, last);
-  if (whole) return passes[pass];
-  const std::uint64_t key =
-      (((static_cast<std::uint64_t>(p.stage) * 2 + static_cast<std::uint64_t>(p.direction)) * 4096 + pass) << 32) |
-      static_cast<std::uint64_t>(p.base) << 16 | static_cast<std::uint64_t>(p.count);
-  const auto [at, fresh] = calls_.try_emplace(key);
-  if (fresh) at->second = part_of(passes[pass], p.base, p.count);
-  return at->second;
+  return whole ? passes[pass] : part_of(passes[pass], p.base, p.count);
 }
 
 /// Reductions that begin together are one call.
@@ -195,10 +189,9 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   }
 }
 
-const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
-  const auto [at, fresh] = messages_.try_emplace({bytes.value(), blocking});
-  if (!fresh) return at->second;
-  MeshMessages& out = at->second;
+MeshMessages QuickMesh::messages(Bytes bytes, bool blocking) const {
+  const std::lock_guard lock(asking_);
+  MeshMessages out;
   const int p = static_cast<int>(program_.roles.size());
   for (int s = 0; s < p && p > 1; ++s) {
     out.forward.push_back(prices_.send(bytes, s, (s + 1) % p, blocking));
@@ -208,6 +201,24 @@ const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
     out.even =
         out.even && equal(nth(out.forward, s), out.forward[0]) && equal(nth(out.backward, s), nth(out.backward, p - 1));
   return out;
+}
+
+const MeshMessages& MeshAnswers::messages(Bytes bytes, bool blocking) {
+  const auto [at, fresh] = messages_.try_emplace({bytes.value(), blocking});
+  if (fresh) at->second = mesh_->messages(bytes, blocking);
+  return at->second;
+}
+
+const PassCalls& MeshAnswers::calls(const QuickMesh::Part& p) {
+  const std::uint64_t kind = (static_cast<std::uint64_t>(p.stage) * 4096 + static_cast<std::uint64_t>(p.chunk)) * 8 +
+                             static_cast<std::uint64_t>(p.direction) * 4 +
+                             (p.first  ? 2
+                              : p.last ? 1
+                                       : 0);
+  const std::uint64_t key = kind << 32 | static_cast<std::uint64_t>(p.base) << 16 | static_cast<std::uint64_t>(p.count);
+  const auto [at, fresh] = calls_.try_emplace(key);
+  if (fresh) at->second = mesh_->calls(p);
+  return at->second;
 }
 
 }  // namespace rehearse

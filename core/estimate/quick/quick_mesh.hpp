@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -52,6 +53,7 @@ struct MeshMessages {
   bool even = true;  ///< All but those between last and first cost the same.
 };
 
+/// Any number of threads may ask it.
 class QuickMesh {
  public:
   /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps
@@ -71,7 +73,7 @@ class QuickMesh {
   [[nodiscard]] bool unlike() const { return prices_.unlike(); }
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
-  [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
+  [[nodiscard]] MeshMessages messages(Bytes bytes, bool blocking) const;
   [[nodiscard]] bool in_passes() const { return in_passes_; }
   /// Whether passes between the first and the last have calls.
   [[nodiscard]] bool in_every_pass() const { return in_every_pass_; }
@@ -83,7 +85,7 @@ class QuickMesh {
     bool first, last;
     int base, count;
   };
-  [[nodiscard]] const PassCalls& calls(const Part& part);
+  [[nodiscard]] PassCalls calls(const Part& part) const;
 
  private:
   void find_stages();
@@ -92,14 +94,27 @@ class QuickMesh {
   void read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule, const Cluster& cluster);
 
   Program program_;
-  EstimatePrices prices_;
+  mutable std::mutex asking_;  ///< Messages are priced when they are asked for.
+  mutable EstimatePrices prices_;
   std::vector<std::optional<PassPart>> parts_;
   std::vector<MeshStage> stages_;
   std::vector<const QuickTail*> tails_;
   Meetings meetings_;
   std::vector<int> sharing_;
-  std::map<std::pair<double, bool>, MeshMessages> messages_;
   bool alike_ = true, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
+};
+
+/// What one estimator asks of a mesh again and again.
+class MeshAnswers {
+ public:
+  explicit MeshAnswers(const QuickMesh* mesh) : mesh_(mesh) {}
+  [[nodiscard]] const QuickMesh* mesh() const { return mesh_; }
+  [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
+  [[nodiscard]] const PassCalls& calls(const QuickMesh::Part& part);
+
+ private:
+  const QuickMesh* mesh_;
+  std::map<std::pair<double, bool>, MeshMessages> messages_;
   std::unordered_map<std::uint64_t, PassCalls> calls_;
 };
 

@@ -76,7 +76,7 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
 }
 
 void QuickStep::set_costs(const QuickParts& parts) {
-  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  const ChunkPasses& chunks = *parts.chunks;
   costs_.mesh = parts.mesh;
   costs_.virtual_stages = parts.shape.virtual_stages;
   costs_.layers = parts.layers;
@@ -84,8 +84,8 @@ void QuickStep::set_costs(const QuickParts& parts) {
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
   if (sends) {
-    costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking),
-                       &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
+    costs_.messages = {&parts.answers->messages(messages[0]->bytes, parts.blocking),
+                       &parts.answers->messages(messages[1]->bytes, parts.blocking)};
   }
   for (std::size_t k = 0; k < chunks.size(); ++k) {
     for (std::size_t d = 0; d < 2; ++d) {
@@ -112,7 +112,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
 /// Where the pass stands among the blocks of its stage, in the order of the pass.
 QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, int direction) const {
   const int v = parts.shape.virtual_stages, stage = nth(parts.mesh->stages(), kind).role;
-  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  const ChunkPasses& chunks = *parts.chunks;
   const auto beyond = [&](ChunkKind of) { return nth(nth(chunks, of), direction).blocks() - parts.layers; };
   const bool first = stage == 0 && chunk == 0, last = stage + 1 == parts.shape.stages && chunk + 1 == v;
   const ChunkKind of = first && last ? ChunkKind::whole
@@ -136,7 +136,7 @@ void QuickStep::set_calls(const QuickParts& parts) {
         for (const auto& [first, last] : {std::pair{true, false}, {false, false}, {false, true}}) {
           part.first = first;
           part.last = last;
-          costs_.calls.push_back(&parts.mesh->calls(part));
+          costs_.calls.push_back(&parts.answers->calls(part));
         }
       }
     }
@@ -287,7 +287,7 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
 
 void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
   if (parts.mesh->in_passes()) return memory_in_passes(parts, rule, out);
-  const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
+  const ChunkPasses& chunks = *parts.chunks;
   const Moments& moments = this->moments(parts);
   double most = -1;
   const FullMoment* fullest = nullptr;

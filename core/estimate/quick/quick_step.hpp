@@ -17,8 +17,10 @@ namespace rehearse {
 
 /// What a scenario is put together from.
 struct QuickParts {
-  QuickBlocks* blocks = nullptr;
-  QuickMesh* mesh = nullptr;
+  const QuickBlocks* blocks = nullptr;
+  const QuickMesh* mesh = nullptr;
+  const ChunkPasses* chunks = nullptr;  ///< Of `blocks`, with `layers` each.
+  MeshAnswers* answers = nullptr;       ///< Of `mesh`.
   const Schedule* schedule = nullptr;
   int schedule_number = 0;  ///< Its own, for the tables of orders.
   PipelineShape shape;

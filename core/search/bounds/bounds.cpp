@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <optional>
+#include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "core/base/index.hpp"
@@ -72,29 +75,54 @@ Workload few_layers(const Workload& workload) {
   return kinds == 1 ? with_layers(workload, [](int n) { return std::min(n, kFew); }) : workload;
 }
 
-/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels.
-/// `workload` is that of `whole`; where it has fewer than `layers`, the rest is added to all of `out`.
-void add_layers(const SearchProblem& problem, const Workload& workload, int layers, const StrategySettings& settings,
-                const Program& whole, const RoleMemory& memory, PassCosts& out) {
-  const Workload half = with_layers(workload, [](int n) { return n / 2; });
-  const int priced = layers_of(workload.network), fewer = priced - layers_of(half.network), missing = layers - priced;
+/// One microbatch of one stage: of the network with few layers, and of half as many of those, so that what stands
+/// outside the layers cancels in the difference.
+struct LoweredPass {
+  StrategySettings settings;
+  Workload workload;  ///< Of `whole`.
+  Program whole;
+  RoleMemory memory;
+  int fewer = 0;  ///< Layers that `half` has less; 0: it has none less, and is not lowered.
+  std::optional<Program> half;
+  RoleMemory half_memory;
+};
+
+/// With the backward whole, or in halves.
+LoweredPass lowered_pass(const SearchProblem& problem, const StrategySettings& settings, bool split) {
+  const StrategySettings s = one_stage(settings, split);
+  Workload one = few_layers(problem.workload);
+  one.training.global_batch = s.microbatch * s.dp;
+  const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
+  Program whole = lower(one, s, ranks);
+  RoleMemory memory = MemoryRule{}.peaks(whole).front();
+  LoweredPass out{s, std::move(one), std::move(whole), std::move(memory), 0, {}, {}};
+  const Workload half = with_layers(out.workload, [](int n) { return n / 2; });
+  out.fewer = layers_of(out.workload.network) - layers_of(half.network);
+  if (out.fewer == 0) return out;
+  out.half = lower(half, s, ranks);
+  out.half_memory = MemoryRule{}.peaks(*out.half).front();
+  return out;
+}
+
+/// What layers take and keep. Where fewer than `layers` were lowered, the rest is added to all of `out`.
+void add_layers(const SearchProblem& problem, const LoweredPass& pass, int layers, PassCosts& out) {
   out.layers = layers;
-  if (fewer == 0) return;
-  Program program = lower(half, settings, static_cast<int>(whole.device_of_rank.size()));
-  program.device_of_rank = whole.device_of_rank;
-  const RoleMemory less = MemoryRule{}.peaks(program).front();
-  const auto each = [&](MemoryCategory c) { return std::max(Bytes{0}, in(memory, c) - in(less, c)) / fewer; };
+  if (pass.fewer == 0) return;
+  const Network& net = pass.workload.network;
+  const int missing = layers - layers_of(net);
+  const auto each = [&](MemoryCategory c) {
+    return std::max(Bytes{0}, in(pass.memory, c) - in(pass.half_memory, c)) / pass.fewer;
+  };
   out.saved = each(MemoryCategory::activations) * layers;
   out.weights += each(MemoryCategory::weights) * missing;
   out.gradients += each(MemoryCategory::gradients) * missing;
   out.optimizer += each(MemoryCategory::optimizer) * missing;
-  const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
-  out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts, workload.network)) / fewer;
-  out.kernels += std::max(Seconds{0}, out.kernels - kernels_of(parts)) / fewer * missing;
-  if (workload.network.routing() == nullptr)
-    out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
+  const Breakdown parts = estimate(*pass.half, problem.cost, pass.settings, 1).breakdown;
+  out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts, net)) / pass.fewer;
+  out.kernels += std::max(Seconds{0}, out.kernels - kernels_of(parts)) / pass.fewer * missing;
+  if (net.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / pass.fewer;
   out.compute += out.layer_compute * missing;
-  out.launch += std::max(Seconds{0}, out.launch - host_of(parts, workload.network)) / fewer * missing;
+  out.launch += std::max(Seconds{0}, out.launch - host_of(parts, net)) / pass.fewer * missing;
   out.exposed += out.layer_exposed * missing;
 }
 
@@ -116,35 +144,37 @@ Bytes kept_between_halves(const Program& program, const Network& network) {
   return kept.size() == 4 ? max(Bytes{0}, kept[2]) : Bytes{0};
 }
 
-/// With the backward whole, or in halves.
-PassCosts costs_of(const SearchProblem& problem, const StrategySettings& settings, bool split) {
+/// On the devices that lie so far apart.
+PassCosts costs_on(const SearchProblem& problem, const Strides& strides, bool split, LoweredPass& pass) {
+  pass.whole.device_of_rank = devices_of(pass.settings, strides);
+  if (pass.whole.device_of_rank.back() >= problem.cluster.device_count()) return {};
+  if (pass.half) pass.half->device_of_rank = pass.whole.device_of_rank;
+  const Network& net = pass.workload.network;
+  const Breakdown parts = estimate(pass.whole, problem.cost, pass.settings, 1).breakdown;
   PassCosts out;
+  out.compute = compute_of(parts, net);
+  out.launch = host_of(parts, net);
+  out.kernels = kernels_of(parts);
+  if (net.routing() == nullptr) out.exposed = exposed_of(parts);
+  out.weights = in(pass.memory, MemoryCategory::weights);
+  out.gradients = in(pass.memory, MemoryCategory::gradients);
+  out.optimizer = in(pass.memory, MemoryCategory::optimizer);
+  add_layers(problem, pass, layers_of(problem.workload.network), out);
+  if (split) out.halved = kept_between_halves(pass.whole, net) * out.layers;
+  out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
+  out.experts = net.routing() != nullptr;
+  out.known = true;
+  return out;
+}
+
+/// Of each of `places`, whose passes are divided alike.
+std::vector<PassCosts> costs_of(const SearchProblem& problem, std::span<const StrategySettings> places, bool split) {
+  std::vector<PassCosts> out(places.size());
   try {
-    const StrategySettings s = one_stage(settings, split);
-    Workload one = few_layers(problem.workload);
-    one.training.global_batch = s.microbatch * s.dp;
-    const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
-    Program program = lower(one, s, ranks);
-    program.device_of_rank = devices_of(s, strides_of(settings));
-    if (program.device_of_rank.back() >= problem.cluster.device_count()) return out;
-    const RoleMemory memory = MemoryRule{}.peaks(program).front();
-    const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
-    out.compute = compute_of(parts, one.network);
-    out.launch = host_of(parts, one.network);
-    out.kernels = kernels_of(parts);
-    if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
-    out.weights = in(memory, MemoryCategory::weights);
-    out.gradients = in(memory, MemoryCategory::gradients);
-    out.optimizer = in(memory, MemoryCategory::optimizer);
-    add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
-    if (split) out.halved = kept_between_halves(program, one.network) * out.layers;
-    out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
-    out.experts = one.network.routing() != nullptr;
-    out.known = true;
-  } catch (const Error&) {
-    out = {};
-  } catch (const std::logic_error&) {  // A defect, which evaluate() counts: nothing is bounded.
-    out = {};
+    LoweredPass pass = lowered_pass(problem, places.front(), split);
+    for (std::size_t k = 0; k < places.size(); ++k) out[k] = costs_on(problem, strides_of(places[k]), split, pass);
+  } catch (const Error&) {             // What is not known yet is not bounded,
+  } catch (const std::logic_error&) {  // nor where there is a defect, which evaluate() counts.
   }
   return out;
 }
@@ -185,25 +215,36 @@ bool moves_activations(const StrategySettings& s) {
 
 PassKey pass_key(const StrategySettings& s) {
   const Strides at = strides_of(s);
-  return {{s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel,
-           static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp,
-           splits_backward(s)},
-          s.declared};
+  return {{{s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel,
+            static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), splits_backward(s)},
+           s.declared},
+          {at.tp, at.cp, at.dp}};
+}
+
+std::vector<PassCosts> pass_costs(const SearchProblem& problem, std::span<const StrategySettings> places) {
+  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} ||
+      problem.cluster.parts().size() > 1)
+    return std::vector<PassCosts>(places.size());
+  std::vector<PassCosts> whole = costs_of(problem, places, false);
+  // Casts of weights to fewer bits come once a step, and are among a single microbatch's kernels.
+  if (size_of(arithmetic_of(problem.workload.training.precision)) < 2)
+    for (PassCosts& c : whole) c.kernels = {};
+  if (!splits_backward(places.front()) || !whole.front().known) return whole;
+  std::vector<PassCosts> out = costs_of(problem, places, true);
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    if (!whole[k].known) {
+      out[k] = whole[k];
+      continue;
+    }
+    out[k].saved = whole[k].saved;
+    out[k].kernels = min(out[k].kernels, whole[k].kernels);
+    out[k].outside_layers = 1 / share_of_layers(problem.workload.network, 1) - 1;
+  }
+  return out;
 }
 
 PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {
-  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} ||
-      problem.cluster.parts().size() > 1)
-    return {};
-  PassCosts whole = costs_of(problem, settings, false);
-  // Casts of weights to fewer bits come once a step, and are among a single microbatch's kernels.
-  if (size_of(arithmetic_of(problem.workload.training.precision)) < 2) whole.kernels = {};
-  if (!whole.known || !splits_backward(settings)) return whole;
-  PassCosts out = costs_of(problem, settings, true);
-  out.saved = whole.saved;
-  out.kernels = min(out.kernels, whole.kernels);
-  out.outside_layers = 1 / share_of_layers(problem.workload.network, 1) - 1;
-  return out;
+  return pass_costs(problem, {&settings, 1}).front();
 }
 
 Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t global_batch) {

@@ -26,6 +26,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/estimate/evaluation.hpp"
@@ -78,15 +79,25 @@ struct Bound {
 /// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the
 /// devices their parts are.
 struct PassKey {
-  std::array<std::int64_t, 14> sizes;
-  DeclaredSettings declared;
+  struct Division {
+    std::array<std::int64_t, 11> sizes;
+    DeclaredSettings declared;
+    bool operator==(const Division&) const = default;
+    bool operator<(const Division& other) const {
+      return sizes != other.sizes ? sizes < other.sizes : declared < other.declared;
+    }
+  };
+  Division division;
+  std::array<std::int64_t, 3> distances;
   bool operator<(const PassKey& other) const {
-    return sizes != other.sizes ? sizes < other.sizes : declared < other.declared;
+    return division == other.division ? distances < other.distances : division < other.division;
   }
 };
 [[nodiscard]] PassKey pass_key(const StrategySettings& settings);
 /// Lowers and prices them. Never throws Error.
 [[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);
+/// Of each of these, whose PassKey::division is the same: lowered once, priced at each place.
+[[nodiscard]] std::vector<PassCosts> pass_costs(const SearchProblem& problem, std::span<const StrategySettings> places);
 [[nodiscard]] Bound bound(const PassCosts& costs, const StrategySettings& settings, std::int64_t global_batch);
 
 }  // namespace rehearse

@@ -54,44 +54,34 @@ void PlanBounds::relax(const Tell& tell) {
       });
 }
 
-/// Each lowers two small Programs: milliseconds, and the one part of bounding that may not be done in time.
+/// Lowers two small Programs for each way of dividing layers: milliseconds, and the one part of bounding that may not
+/// be done in time.
 void PlanBounds::price_microbatches(const std::vector<char>& known, const Tell& tell) {
-  std::vector<std::map<PassKey, PassCosts>::value_type*> keys;
-  std::vector<std::uint32_t> example;
+  Wanted<PassKey, PassCosts> wanted;
   for (std::uint32_t i = 0; i < plans_.size(); ++i) {
     if (known[i] != 0 || relaxed_[relaxed_of_[i]].known || (is_wide(i) && options_.late(kWideShare))) continue;
-    const auto [at, made] = costs_.emplace(pass_key(settings(i)), PassCosts{});
-    if (!made) continue;
-    keys.push_back(&*at);
-    example.push_back(i);
+    const StrategySettings s = settings(i);
+    wanted.add(costs_, pass_key(s), s);
   }
-  std::atomic<std::size_t> done{0};
-  parallel_for(
-      options_.jobs, keys.size(), options_.ended(),
-      [&](std::size_t k) {
-        keys[k]->second = pass_costs(problem_, settings(example[k]));
-        ++done;
-      },
-      [&] { tell("bounding", static_cast<double>(done), static_cast<double>(keys.size())); });
+  price(wanted, tell);
 }
 
-namespace {
-
-/// Values of a map that are to be worked out, each with settings that have its key.
-template <class Key, class Value>
-struct Wanted {
-  std::vector<typename std::map<Key, Value>::value_type*> entries;
-  std::vector<const StrategySettings*> examples;
-
-  void add(std::map<Key, Value>& known, const Key& key, const StrategySettings& s) {
-    const auto [at, made] = known.emplace(key, Value{});
-    if (!made && at->second.known) return;
-    entries.push_back(&*at);
-    examples.push_back(&s);
-  }
-};
-
-}  // namespace
+void PlanBounds::price(Wanted<PassKey, PassCosts>& wanted, const Tell& tell) {
+  const auto turns = wanted.runs([](const PassKey& a, const PassKey& b) { return a.division == b.division; });
+  std::atomic<std::size_t> done{0};
+  parallel_for(
+      options_.jobs, turns.size(), options_.ended(),
+      [&](std::size_t t) {
+        std::vector<StrategySettings> places;
+        for (std::size_t k = turns[t].begin; k < turns[t].end; ++k) places.push_back(wanted[k].example);
+        const std::vector<PassCosts> costs = pass_costs(problem_, places);
+        for (std::size_t k = 0; k < costs.size(); ++k) wanted[turns[t].begin + k].entry->second = costs[k];
+        ++done;
+      },
+      [&] {
+        if (tell) tell("bounding", static_cast<double>(done), static_cast<double>(turns.size()));
+      });
+}
 
 Bound PlanBounds::by_sibling(QuickEvaluator& quick, const StrategySettings& settings) {
   if (!is_bounded(settings)) return {};
@@ -102,16 +92,15 @@ Bound PlanBounds::by_sibling(QuickEvaluator& quick, const StrategySettings& sett
 void PlanBounds::price_one_microbatch(const std::vector<StrategySettings>& settings) {
   Wanted<PassKey, PassCosts> wanted;
   for (const StrategySettings& s : settings) wanted.add(costs_, pass_key(s), s);
-  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
-               [&](std::size_t k) { wanted.entries[k]->second = pass_costs(problem_, *wanted.examples[k]); });
+  price(wanted, {});
 }
 
 void PlanBounds::play_few_layers(const std::vector<StrategySettings>& settings) {
   Wanted<SteadyKey, SteadyStep> wanted;
   for (const StrategySettings& s : settings)
     if (has_steady_step(problem_, s)) wanted.add(steady_, steady_key(s), s);
-  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
-               [&](std::size_t k) { wanted.entries[k]->second = steady_step(problem_, *wanted.examples[k]); });
+  parallel_for(options_.jobs, wanted.size(), options_.ended(),
+               [&](std::size_t k) { wanted[k].entry->second = steady_step(problem_, wanted[k].example); });
 }
 
 void PlanBounds::sharpen(const std::vector<std::uint32_t>& plans) {

@@ -2,6 +2,7 @@
 // Bounds of all plans of a space that have no closed form: by their plain sibling (relaxation.hpp) where that has one,
 // else by one microbatch (bounds.hpp); where asked for, by few layers played (steady_step.hpp).
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -41,6 +42,37 @@ void in_turns(int jobs, const std::function<bool()>& stop, QuickEvaluators& quic
       },
       [&] { tell(doing, static_cast<double>(done), static_cast<double>(count)); });
 }
+
+/// Values of a map that are to be worked out, each with settings that have its key.
+template <class Key, class Value>
+class Wanted {
+ public:
+  struct One {
+    typename std::map<Key, Value>::value_type* entry;
+    StrategySettings example;
+  };
+
+  /// Each key once: what no time was left for stays as it is.
+  void add(std::map<Key, Value>& known, const Key& key, const StrategySettings& s) {
+    if (const auto [at, made] = known.emplace(key, Value{}); made) all_.push_back({&*at, s});
+  }
+  [[nodiscard]] std::size_t size() const { return all_.size(); }
+  [[nodiscard]] const One& operator[](std::size_t k) const { return all_[k]; }
+  /// Puts them in the order of their keys, and gives runs of neighbours that are `alike`.
+  template <class Alike>
+  [[nodiscard]] std::vector<Range> runs(const Alike& alike) {
+    std::sort(all_.begin(), all_.end(), [](const One& a, const One& b) { return a.entry->first < b.entry->first; });
+    std::vector<Range> out;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      if (k == 0 || !alike(all_[k - 1].entry->first, all_[k].entry->first)) out.push_back({k, k});
+      out.back().end = k + 1;
+    }
+    return out;
+  }
+
+ private:
+  std::vector<One> all_;
+};
 
 class PlanBounds {
  public:
@@ -82,6 +114,7 @@ class PlanBounds {
   }
   [[nodiscard]] Bound by_one_microbatch(const StrategySettings& settings) const;
   [[nodiscard]] Seconds by_few_layers(const StrategySettings& settings) const;
+  void price(Wanted<PassKey, PassCosts>& wanted, const Tell& tell);
   void price_one_microbatch(const std::vector<StrategySettings>& settings);
   void play_few_layers(const std::vector<StrategySettings>& settings);
   void relax(const Tell& tell);
