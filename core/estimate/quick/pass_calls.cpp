@@ -102,6 +102,59 @@ class CallReader {
       }
     }
     for (const PassOf& pass : passes_) (void)list_of(pass);
+    find_second_gathers();
+  }
+
+  /// A call without tasks that waits for one event: storage given back by it, before its use.
+  [[nodiscard]] bool gives_back_unused(const Entry& e) const {
+    return nth(p_.bodies, e.body).graph.size() == 0 && e.stream == kKernels && e.wait_count == 1 && e.record >= 0;
+  }
+
+  [[nodiscard]] EventId only_wait(const Entry& e) const {
+    const Wait* wait = e.wait_count == 1 ? &nth(role_.waits, e.first_wait) : nullptr;
+    return wait != nullptr && wait->steps_back == 0 ? wait->event : -1;
+  }
+
+  /// What is gathered, given back and gathered again for a block is one call: its last gather's user is the first's.
+  void find_second_gathers() {
+    std::map<EventId, EventId> gathered;  // By the event with which it is given back.
+    for (int i = 0; i < stage_.tail; ++i) {
+      const Entry& e = nth(role_.step, i);
+      if (kind(i) != PassPart::Kind::call) continue;
+      const EventId after = only_wait(e);
+      if (after >= 0 && gives_back_unused(e)) gathered[e.record] = after;
+      if (const auto at = gathered.find(after); at != gathered.end() && e.record >= 0)
+        nth(users_, at->second) = nth(users_, e.record);
+    }
+  }
+
+  /// Adds to the call that ended with the event that `e` waits for, which is over only when this one is. False where
+  /// there is none.
+  bool joins_call(const Entry& e) {
+    const auto at = call_that_ends_.find(only_wait(e));
+    if (at == call_that_ends_.end()) return false;
+    const bool unused = gives_back_unused(e);
+    if (!unused && !at->second.given_back) return false;
+    PassCall& call = nth(at->second.list->all, at->second.index);
+    PassCall more;
+    add_memory(e, more);
+    const auto all = static_cast<std::uint32_t>((std::uint64_t{1} << call.tasks.size()) - 1);
+    if (unused) {
+      call.tasks.push_back({CallStream::compute, 0, {}, all});
+    } else {
+      const auto before = static_cast<int>(call.tasks.size());
+      for (CallTask t : tasks_of(e.body)) {
+        t.after = t.after == 0 ? all : t.after << before;
+        call.tasks.push_back(t);
+      }
+      // Its storage is what was given back.
+      out_.complete =
+          out_.complete && more.memory.end == -at->second.given_back_bytes && more.memory.peak <= more.memory.end;
+    }
+    out_.complete = out_.complete && call.tasks.size() <= kMostCallTasks && !e.host_wait && e.mark_count == 0;
+    out_.events.push_back(e.record);
+    call_that_ends_[e.record] = {at->second.list, at->second.index, unused, more.memory.end};
+    return true;
   }
 
   PassCalls& list_of(const PassOf& pass) {
@@ -120,6 +173,7 @@ class CallReader {
 
   void read(int index) {
     const Entry& e = nth(role_.step, index);
+    if (joins_call(e)) return;
     PassCall call;
     const Block user = e.record >= 0 ? nth(users_, e.record) : Block{};
     Block owner = next_;  // The pass, and the block before which the call stands.
@@ -143,8 +197,12 @@ class CallReader {
     find_begin(e, owner.pass, call);
     call.tasks = tasks_of(e.body);
     add_memory(e, call);
-    if (e.record >= 0) out_.events.push_back(e.record);
-    list_of(nth(passes_, owner.pass)).all.push_back(std::move(call));
+    PassCalls& list = list_of(nth(passes_, owner.pass));
+    if (e.record >= 0) {
+      out_.events.push_back(e.record);
+      if (call.needed >= 0) call_that_ends_[e.record] = {&list, list.all.size(), false, 0};
+    }
+    list.all.push_back(std::move(call));
   }
 
   void find_begin(const Entry& e, int pass, PassCall& call) {
@@ -259,6 +317,13 @@ class CallReader {
   std::map<int, std::vector<CallTask>> tasks_;  ///< By body.
   std::map<std::pair<int, int>, bool> varies_;  ///< By body and bindings.
   std::map<std::array<int, 3>, MemoryCall> memory_;
+  struct InList {
+    PassCalls* list;
+    std::size_t index;
+    bool given_back;  ///< Its storage, and so many bytes.
+    double given_back_bytes;
+  };
+  std::map<EventId, InList> call_that_ends_;
   Block next_;  ///< The pass at hand and its next block.
   StageCalls out_;
 };

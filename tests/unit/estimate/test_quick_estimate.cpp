@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include <fmt/format.h>
+
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/strategy/workload.hpp"
@@ -156,6 +158,33 @@ TEST_CASE("the more chunks, the longer the first of them wait for gathers of the
   const Worst worst = compare_quick("quick, late gathers", 1, 2, 0, llama);
   check(worst);
   CHECK(worst.closed_form == 1);
+}
+
+TEST_CASE("what is gathered again before its backward is told from tables") {
+  for (const char* const model : {"llama3_8b", "mixtral_8x7b"}) {
+    for (const int stages : {1, 2}) {
+      const auto again = [&](std::mt19937_64&) {
+        Drawn d;
+        d.workload.network = network(model);
+        StrategySettings& s = d.strategy;
+        s.pp = stages;
+        s.dp = s.dp_replicate = 16 / stages;
+        s.zero_stage = 3;
+        s.recompute = Recompute::full;
+        s.zero3.reuse_distance = 1e6;
+        d.workload.training.global_batch = 4 * s.dp;
+        d.workload.training.sequence_length = 4096;
+        d.site = &site({"dgx_h100", 2, "rail_ndr"});
+        d.name = fmt::format("{}, {} stage(s)", model, stages);
+        return d;
+      };
+      for (const int steps : {1, 2}) {
+        const Worst worst = compare_quick("quick, gathered again", 1, steps, 0, again);
+        check(worst);
+        CHECK(worst.closed_form == 1);
+      }
+    }
+  }
 }
 
 TEST_CASE("an answer does not depend on those given before") {
