@@ -30,6 +30,7 @@ double element(const GemmOperand& x, std::int64_t matrix, std::int64_t row, std:
 }
 
 void multiply(const GemmCall& g) {
+  if (!on_cpu::settings().computes) return;
   const GemmOperand bias{g.bias, g.c.type};
   for (std::int64_t b = 0; b < g.batch; ++b)
     for (std::int64_t i = 0; i < g.m; ++i)

@@ -67,6 +67,7 @@ using std::tanh;
 struct cudaLaunchConfig_t { dim3 gridDim, blockDim; std::size_t dynamicSmemBytes = 0; cudaStream_t stream = nullptr; };
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
+  if (!on_cpu::load(reinterpret_cast<const void*>(kernel))) return cudaErrorLaunchFailure;
   const std::tuple<std::remove_cv_t<P>...> copies(static_cast<P>(arguments)...);
   return on_cpu_do(config->stream, [=, grid = config->gridDim, block = config->blockDim, shared = config->dynamicSmemBytes] {
     on_cpu::run(grid, block, shared, [&] { std::apply(kernel, copies); });

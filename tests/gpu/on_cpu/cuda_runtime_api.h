@@ -1,7 +1,7 @@
 #pragma once
 // The calls of the CUDA runtime that the product makes, on the machine of machine.hpp: streams run what they are given at once, in order of issue,
-// which is one of the orders that a GPU may choose. Fresh memory is filled with NaN. Streams that capture keep what they are given for graphs, and refuse what
-// CUDA's would refuse, and copies from memory that is not page-locked, which would be read when the graph runs.
+// which is one of the orders that a GPU may choose, or late, which is another (streams.hpp). Fresh memory is filled with NaN. Streams that capture keep what
+// they are given for graphs, and refuse what CUDA's would refuse, and copies from memory that is not page-locked, which would be read when the graph runs.
 
 #include <chrono>
 #include <cstdint>
@@ -17,29 +17,35 @@
 #include <vector>
 
 #include "machine.hpp"
+#include "streams.hpp"
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600, cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600, cudaErrorLaunchFailure = 719, cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
 inline const char* cudaGetErrorString(cudaError_t e) {
   if (e == cudaErrorStreamCaptureUnsupported) return "operation not permitted when stream is capturing";
   if (e == cudaErrorStreamCaptureUnjoined) return "capturing stream has unjoined work";
   if (e == cudaErrorStreamCaptureIsolation) return "dependency created on uncaptured work in another stream";
+  if (e == cudaErrorLaunchFailure) return on_cpu::why_not().c_str();
   return e == cudaSuccess ? "no error" : "error of the machine on the CPU";
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-typedef struct CUstream_st* cudaStream_t;
+/// `queue`: of a late stream.
+struct CUstream_st { std::shared_ptr<on_cpu::Queue> queue; };
+typedef CUstream_st* cudaStream_t;
+/// A place among a stream's work.
+struct OnCpuMark { bool reached = false; double at = 0; };
 /// `captured`: recorded by a capture, whose stream had been given `nodes` pieces of work by then.
-struct CUevent_st { double at = 0; bool captured = false; cudaStream_t stream = nullptr; std::size_t nodes = 0; };
+struct CUevent_st { std::shared_ptr<OnCpuMark> mark; bool captured = false; cudaStream_t stream = nullptr; std::size_t nodes = 0; };
 typedef CUevent_st* cudaEvent_t;
 
 // ---- graphs: what capturing streams are given, in order of issue
 
-inline cudaError_t cudaFree(void* p);
+inline void on_cpu_free(void* p);
 struct CUgraph_st {
   std::vector<std::function<void()>> nodes;
   std::vector<void*> blocks;   ///< Memory of its own.
   ~CUgraph_st() {
-    for (void* b : blocks) (void)cudaFree(b);
+    for (void* b : blocks) on_cpu_free(b);
   }
 };
 typedef std::shared_ptr<CUgraph_st>* cudaGraph_t;
@@ -52,9 +58,18 @@ struct OnCpuCapture {
 };
 inline thread_local OnCpuCapture on_cpu_capture;
 inline bool on_cpu_captures(cudaStream_t s) { return on_cpu_capture.graph != nullptr && on_cpu_capture.streams.count(s) > 0; }
-/// Now, or as part of the graph.
+/// Null where the stream runs at once.
+inline std::shared_ptr<on_cpu::Queue> on_cpu_queue(cudaStream_t s) { return s != nullptr ? s->queue : on_cpu::queue_of_null_stream(); }
+inline cudaError_t on_cpu_status(bool good) { return good ? cudaSuccess : cudaErrorLaunchFailure; }
+/// Now, later, or as part of the graph.
 inline cudaError_t on_cpu_do(cudaStream_t s, std::function<void()> work) {
-  if (!on_cpu_captures(s)) return work(), cudaSuccess;
+  if (!on_cpu_captures(s)) {
+    if (const auto queue = on_cpu_queue(s))
+      queue->push_back({[work = std::move(work)] { return work(), true; }, {}});
+    else
+      work();
+    return cudaSuccess;
+  }
   ++on_cpu_capture.streams[s];
   on_cpu_capture.graph->nodes.push_back(std::move(work));
   return cudaSuccess;
@@ -82,44 +97,71 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { delete g; return cu
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s) {
   if (on_cpu_captures(s)) return cudaErrorStreamCaptureUnsupported;
   if (on_cpu::graph_launches_without_memory > 0) return --on_cpu::graph_launches_without_memory, cudaErrorMemoryAllocation;
-  for (const auto& node : (*g)->nodes) node();
-  return cudaSuccess;
+  return on_cpu_do(s, [graph = *g] {
+    for (const auto& node : graph->nodes) node();
+  });
 }
 
 // ---- streams and events
 
 enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { *s = reinterpret_cast<cudaStream_t>(std::malloc(1)); return cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { *s = new CUstream_st{on_cpu::queue_of_new_stream()}; return cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned f, int) { return cudaStreamCreateWithFlags(s, f); }
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = 0, *greatest = -1; return cudaSuccess; }
-inline cudaError_t cudaStreamDestroy(cudaStream_t s) { std::free(s); return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t s) { return on_cpu_captures(s) ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t s) { delete s; return cudaSuccess; }
+inline double on_cpu_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+/// Reached once the stream has done what it was given so far.
+inline std::shared_ptr<OnCpuMark> on_cpu_mark(cudaStream_t s) {
+  auto mark = std::make_shared<OnCpuMark>();
+  const auto reach = [mark] { mark->at = on_cpu_seconds(), mark->reached = true; };
+  if (const auto queue = on_cpu_captures(s) ? nullptr : on_cpu_queue(s))
+    queue->push_back({[reach] { return reach(), true; }, {}});
+  else
+    reach();
+  return mark;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  if (on_cpu_captures(s)) return cudaErrorStreamCaptureUnsupported;
+  if (on_cpu_queue(s) == nullptr) return cudaSuccess;
+  return on_cpu_status(on_cpu::run_until([mark = on_cpu_mark(s)] { return mark->reached; }, "a stream"));
+}
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
-  if (!e->captured) return on_cpu_captures(s) ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+  if (!e->captured) {
+    if (on_cpu_captures(s)) return cudaErrorStreamCaptureIsolation;
+    if (const auto queue = on_cpu_queue(s); queue != nullptr && e->mark != nullptr) queue->push_back({[mark = e->mark] { return mark->reached; }, {}});
+    return cudaSuccess;
+  }
   OnCpuCapture& c = on_cpu_capture;
   if (c.graph == nullptr) return cudaErrorStreamCaptureIsolation;
   c.streams.try_emplace(s, 0);
   if (s == c.origin) c.joined[e->stream] = e->nodes;
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceSynchronize() { return on_cpu_capture.graph != nullptr ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return on_cpu_capture.graph != nullptr ? cudaErrorStreamCaptureUnsupported : on_cpu_status(on_cpu::run_all("the device")); }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { *e = new CUevent_st; return cudaSuccess; }
 inline cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
 inline cudaError_t cudaEventDestroy(cudaEvent_t e) { delete e; return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-  *e = {std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(), on_cpu_captures(s), s, on_cpu_captures(s) ? on_cpu_capture.streams[s] : 0};
+  *e = {on_cpu_mark(s), on_cpu_captures(s), s, on_cpu_captures(s) ? on_cpu_capture.streams[s] : 0};
   return cudaSuccess;
 }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t e) { return e->captured ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
-inline cudaError_t cudaEventQuery(cudaEvent_t e) { return e->captured ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
-inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t a, cudaEvent_t b) { *ms = static_cast<float>((b->at - a->at) * 1e3); return cudaSuccess; }
+inline bool on_cpu_reached(cudaEvent_t e) { return e->mark == nullptr || e->mark->reached; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+  if (e->captured) return cudaErrorStreamCaptureUnsupported;
+  return on_cpu_reached(e) ? cudaSuccess : on_cpu_status(on_cpu::run_until([mark = e->mark] { return mark->reached; }, "an event"));
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t e) { return e->captured ? cudaErrorStreamCaptureUnsupported : on_cpu_reached(e) ? cudaSuccess : cudaErrorNotReady; }
+inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t a, cudaEvent_t b) {
+  if (!on_cpu_reached(a) || !on_cpu_reached(b)) return cudaErrorNotReady;
+  *ms = static_cast<float>((b->mark->at - a->mark->at) * 1e3);
+  return cudaSuccess;
+}
 
 // ---- memory
 
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
-inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMemcpyKind) { std::memmove(to, from, n); return cudaSuccess; }
 /// Blocks of the device and of page-locked memory, by where they begin.
 struct OnCpuBlocks {
   std::mutex mutex;
@@ -133,7 +175,19 @@ struct OnCpuBlocks {
 inline OnCpuBlocks on_cpu_blocks;
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind, cudaStream_t s) {
   if (on_cpu_captures(s) && !(on_cpu_blocks.holds(to) && on_cpu_blocks.holds(from))) return cudaErrorStreamCaptureUnsupported;
-  return on_cpu_do(s, [=] { std::memmove(to, from, n); });
+  if (on_cpu_captures(s) || on_cpu_queue(s) == nullptr || on_cpu_blocks.holds(from)) {
+    (void)on_cpu_do(s, [=] { std::memmove(to, from, n); });
+    // Memory of the host's that is not page-locked is there when the call returns,
+    return on_cpu_captures(s) || on_cpu_blocks.holds(to) ? cudaSuccess : cudaStreamSynchronize(s);
+  }
+  // and read before: the driver copies it.
+  const auto* first = static_cast<const char*>(from);
+  return on_cpu_do(s, [to, copy = std::vector<char>(first, first + n)] { std::memcpy(to, copy.data(), copy.size()); });
+}
+/// On the null stream, which those of the product do not wait for. From memory that is not page-locked it may return before all has arrived.
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMemcpyKind kind) {
+  const cudaError_t status = cudaMemcpyAsync(to, from, n, kind, nullptr);
+  return status == cudaSuccess && on_cpu_blocks.holds(from) ? cudaStreamSynchronize(nullptr) : status;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t s) { return on_cpu_do(s, [=] { std::memset(to, value, n); }); }
 inline cudaError_t cudaMalloc(void** p, std::size_t n) {
@@ -144,12 +198,17 @@ inline cudaError_t cudaMalloc(void** p, std::size_t n) {
   on_cpu_blocks.bytes[static_cast<const char*>(*p)] = n;
   return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* p) {
-  if (p == nullptr) return cudaSuccess;
+inline void on_cpu_free(void* p) {
   const std::lock_guard lock(on_cpu_blocks.mutex);
   on_cpu_blocks.bytes.erase(static_cast<const char*>(p));
   std::free(p);
-  return cudaSuccess;
+}
+/// Waits for the device.
+inline cudaError_t cudaFree(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  const bool good = on_cpu::run_all("the device, to free memory");
+  on_cpu_free(p);
+  return on_cpu_status(good);
 }
 inline cudaError_t cudaMallocHost(void** p, std::size_t n) { return cudaMalloc(p, n); }
 inline cudaError_t cudaFreeHost(void* p) { return cudaFree(p); }
@@ -214,8 +273,10 @@ inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
       on_cpu_check_fence(p, n);
       std::memset(p, 0xff, n);
     });
-  on_cpu_check_fence(p, n);
   block->pool->used -= n;
-  std::memset(p, 0xff, n);  // Whoever still uses it will notice.
-  return cudaFree(block);
+  return on_cpu_do(s, [=] {
+    on_cpu_check_fence(p, n);
+    std::memset(p, 0xff, n);  // Whoever still uses it will notice.
+    on_cpu_free(block);
+  });
 }
