@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "machine.hpp"
@@ -190,10 +191,17 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMem
   return status == cudaSuccess && on_cpu_blocks.holds(from) ? cudaStreamSynchronize(nullptr) : status;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t s) { return on_cpu_do(s, [=] { std::memset(to, value, n); }); }
+inline cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t s) {
+  return on_cpu_do(s, [=] {
+    for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<char*>(to) + row * pitch, value, width);
+  });
+}
 inline cudaError_t cudaMalloc(void** p, std::size_t n) {
   *p = std::aligned_alloc(256, (n + 255) / 256 * 256);
   if (*p == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*p, 0xff, n);
+  // Large ones are workspaces: their beginning is enough.
+  constexpr std::size_t kFilled = std::size_t{1} << 20;
+  std::memset(*p, 0xff, n < kFilled ? n : kFilled);
   const std::lock_guard lock(on_cpu_blocks.mutex);
   on_cpu_blocks.bytes[static_cast<const char*>(*p)] = n;
   return cudaSuccess;
@@ -219,12 +227,16 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void
 
 enum { cudaMemAllocationTypePinned = 1, cudaMemLocationTypeDevice = 1 };
 struct cudaMemPoolProps { int allocType; struct { int type, id; } location; };
-struct CUmemPoolHandle_st { std::uint64_t used = 0, high = 0; };
+/// `orders_streams`: may make a stream wait for another to reuse its memory, as pools do unless told not to.
+struct CUmemPoolHandle_st { std::uint64_t used = 0, high = 0; bool orders_streams = true; };
 typedef CUmemPoolHandle_st* cudaMemPool_t;
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold, cudaMemPoolReuseAllowInternalDependencies, cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh };
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t* p, const cudaMemPoolProps*) { *p = new CUmemPoolHandle_st; return cudaSuccess; }
 inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t p) { delete p; return cudaSuccess; }
-inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t p, cudaMemPoolAttr what, void* value) {
+  if (what == cudaMemPoolReuseAllowInternalDependencies) p->orders_streams = *static_cast<int*>(value) != 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t p, cudaMemPoolAttr what, void* value) {
   *static_cast<std::uint64_t*>(value) = what == cudaMemPoolAttrUsedMemHigh ? p->high : p->used;
   return cudaSuccess;
@@ -246,6 +258,7 @@ inline void on_cpu_check_fence(const void* p, std::size_t bytes) {
 }
 /// Blocks that a capture takes are the graph's, at the same place in every launch; each begins as NaN and is NaN after it was given back.
 inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s) {
+  if (pool->orders_streams) throw std::logic_error("memory of a pool that may make streams wait for each other");
   void* block = nullptr;
   if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock) + kOnCpuFence); failed != cudaSuccess) return failed;
   const bool captured = on_cpu_captures(s);

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "core/base/error.hpp"
+#include "cublasLt.h"
 #include "gpu_backend/cuda/load_library.hpp"
 #include "nccl.h"
 
@@ -18,14 +19,36 @@ void* address_of(F* function) {
   { #name, address_of(&name) }
 
 const std::map<std::string, void*>& functions() {
-  static const std::map<std::string, void*> kAll{ENTRY(ncclGetVersion),    ENTRY(ncclGetErrorString),
-                                                 ENTRY(ncclGetLastError),  ENTRY(ncclGetUniqueId),
-                                                 ENTRY(ncclCommInitRank),  ENTRY(ncclCommSplit),
-                                                 ENTRY(ncclCommDestroy),   ENTRY(ncclGroupStart),
-                                                 ENTRY(ncclGroupEnd),      ENTRY(ncclAllReduce),
-                                                 ENTRY(ncclReduce),        ENTRY(ncclBroadcast),
-                                                 ENTRY(ncclAllGather),     ENTRY(ncclReduceScatter),
-                                                 ENTRY(ncclSend),          ENTRY(ncclRecv)};
+  static const std::map<std::string, void*> kAll{ENTRY(cublasLtGetStatusString),
+                                                 ENTRY(cublasLtCreate),
+                                                 ENTRY(cublasLtDestroy),
+                                                 ENTRY(cublasLtMatmulDescCreate),
+                                                 ENTRY(cublasLtMatmulDescDestroy),
+                                                 ENTRY(cublasLtMatmulDescSetAttribute),
+                                                 ENTRY(cublasLtMatrixLayoutCreate),
+                                                 ENTRY(cublasLtMatrixLayoutDestroy),
+                                                 ENTRY(cublasLtMatrixLayoutSetAttribute),
+                                                 ENTRY(cublasLtMatmulPreferenceCreate),
+                                                 ENTRY(cublasLtMatmulPreferenceDestroy),
+                                                 ENTRY(cublasLtMatmulPreferenceSetAttribute),
+                                                 ENTRY(cublasLtMatmulAlgoGetHeuristic),
+                                                 ENTRY(cublasLtMatmul),
+                                                 ENTRY(ncclGetVersion),
+                                                 ENTRY(ncclGetErrorString),
+                                                 ENTRY(ncclGetLastError),
+                                                 ENTRY(ncclGetUniqueId),
+                                                 ENTRY(ncclCommInitRank),
+                                                 ENTRY(ncclCommSplit),
+                                                 ENTRY(ncclCommDestroy),
+                                                 ENTRY(ncclGroupStart),
+                                                 ENTRY(ncclGroupEnd),
+                                                 ENTRY(ncclAllReduce),
+                                                 ENTRY(ncclReduce),
+                                                 ENTRY(ncclBroadcast),
+                                                 ENTRY(ncclAllGather),
+                                                 ENTRY(ncclReduceScatter),
+                                                 ENTRY(ncclSend),
+                                                 ENTRY(ncclRecv)};
   return kAll;
 }
 
@@ -39,6 +62,10 @@ void* Library::address(const char* name) const {
   return found->second;
 }
 
+const Library& cublaslt_library() {
+  static const Library library("cuBLASLt on the CPU", "");
+  return library;
+}
 const Library& nccl_library() {
   static const Library library("nccl on the CPU", "");
   return library;

@@ -52,9 +52,9 @@ struct Match {
 struct Team {
   std::string name;
   int size = 0;
-  std::map<std::string, std::shared_ptr<Match>> matches;   ///< By kind of call and number.
-  std::map<std::string, std::set<int>> met;                ///< By first use: who has come.
-  std::map<int, std::map<int, std::pair<int, int>>> splits;  ///< By number: colour and key of each member.
+  std::map<std::string, std::shared_ptr<Match>> matches;       ///< By kind of call and number.
+  std::map<std::string, std::set<int>> met;                    ///< By first use: who has come.
+  std::map<int, std::map<int, std::pair<int, int>>> splits;    ///< By number: colour and key of each member.
   std::map<std::pair<int, int>, std::shared_ptr<Team>> parts;  ///< Made by a split, by its number and colour.
 };
 
@@ -295,7 +295,9 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   {
     const std::lock_guard lock(guard());
     std::shared_ptr<Team>& at = worlds()[id.internal];
-    if (!at) at = std::make_shared<Team>(Team{.name = id.internal, .size = ranks, .matches = {}, .met = {}, .splits = {}, .parts = {}});
+    if (!at)
+      at = std::make_shared<Team>(
+          Team{.name = id.internal, .size = ranks, .matches = {}, .met = {}, .splits = {}, .parts = {}});
     team = at;
     team->met["init"].insert(rank);
   }
@@ -340,7 +342,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out,
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  const bool ended = on_cpu::run_until([&] { return comm->in_flight == 0; }, "what is in flight on " + comm->team->name);
+  const bool ended =
+      on_cpu::run_until([&] { return comm->in_flight == 0; }, "what is in flight on " + comm->team->name);
   if (comm->is_world) on_cpu::leave_ranks();
   delete comm;
   return ended ? ncclSuccess : failed(on_cpu::why_not(), ncclInternalError);

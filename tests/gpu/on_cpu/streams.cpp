@@ -127,9 +127,7 @@ std::shared_ptr<Queue> queue_of_new_stream() {
   return gpu.queues[static_cast<std::size_t>(number)];
 }
 
-std::shared_ptr<Queue> queue_of_null_stream() {
-  return now.late ? Gpu::mine().queues.front() : nullptr;
-}
+std::shared_ptr<Queue> queue_of_null_stream() { return now.late ? Gpu::mine().queues.front() : nullptr; }
 
 bool run_until(const std::function<bool()>& done, const std::string& what) {
   Gpu& gpu = Gpu::mine();

@@ -50,7 +50,8 @@ class LateStreams {
 [[nodiscard]] std::shared_ptr<Queue> queue_of_new_stream();
 [[nodiscard]] std::shared_ptr<Queue> queue_of_null_stream();
 
-/// Runs this thread's streams until `done`. False where that will never be, because all ranks wait: why_not() says more.
+/// Runs this thread's streams until `done`. False where that will never be, because all ranks wait: why_not() says
+/// more.
 [[nodiscard]] bool run_until(const std::function<bool()>& done, const std::string& what);
 /// Until they have nothing left.
 [[nodiscard]] bool run_all(const std::string& what);

@@ -89,24 +89,28 @@ TEST_CASE("collectives of the machine on the CPU move what NCCL's move", "[machi
   }
 }
 
-TEST_CASE("two ranks that both send first wait for ever at the first use of their channels, and not later", "[machine]") {
+TEST_CASE("two ranks that both send first wait for ever at the first use of their channels, and not later",
+          "[machine]") {
   for (const bool opened : {false, true}) {
-    const auto failed = on_ranks(2, [&, opened](Rank& me) {
-      cudaStream_t other = nullptr;
-      (void)cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
-      const int peer = 1 - me.number;
-      double a = 0, b = 1;
-      if (opened)
-        for (const int sender : {0, 1}) {
-          me.check(me.number == sender ? ncclSend(&b, 1, ncclFloat64, peer, me.world, me.stream)
-                                       : ncclRecv(&a, 1, ncclFloat64, peer, me.world, me.stream));
+    const auto failed = on_ranks(
+        2,
+        [&, opened](Rank& me) {
+          cudaStream_t other = nullptr;
+          (void)cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+          const int peer = 1 - me.number;
+          double a = 0, b = 1;
+          if (opened)
+            for (const int sender : {0, 1}) {
+              me.check(me.number == sender ? ncclSend(&b, 1, ncclFloat64, peer, me.world, me.stream)
+                                           : ncclRecv(&a, 1, ncclFloat64, peer, me.world, me.stream));
+              me.wait();
+            }
+          if (me.failed.empty()) me.check(ncclSend(&b, 1, ncclFloat64, peer, me.world, me.stream));
+          if (me.failed.empty()) me.check(ncclRecv(&a, 1, ncclFloat64, peer, me.world, other));
           me.wait();
-        }
-      if (me.failed.empty()) me.check(ncclSend(&b, 1, ncclFloat64, peer, me.world, me.stream));
-      if (me.failed.empty()) me.check(ncclRecv(&a, 1, ncclFloat64, peer, me.world, other));
-      me.wait();
-      (void)cudaStreamDestroy(other);
-    }, on_cpu::gpu_with({{"CUDA_MODULE_LOADING", "EAGER"}}));
+          (void)cudaStreamDestroy(other);
+        },
+        on_cpu::gpu_with({{"CUDA_MODULE_LOADING", "EAGER"}}));
     for (const std::string& one : failed) CHECK((one.find("first use") == std::string::npos) == opened);
   }
 }
@@ -142,7 +146,8 @@ TEST_CASE("ranks that do not call alike are told so", "[machine]") {
     me.check(ncclBroadcast(x.data(), x.data(), 1, ncclFloat64, me.number, me.world, me.stream));
   };
   const auto operation = [&](Rank& me) {
-    me.check(ncclAllReduce(x.data(), x.data(), 1, ncclFloat64, me.number == 0 ? ncclSum : ncclMax, me.world, me.stream));
+    me.check(
+        ncclAllReduce(x.data(), x.data(), 1, ncclFloat64, me.number == 0 ? ncclSum : ncclMax, me.world, me.stream));
   };
   const auto size = [&](Rank& me) {
     me.check(me.number == 0 ? ncclSend(x.data(), 2, ncclFloat64, 1, me.world, me.stream)
