@@ -1,7 +1,7 @@
 // cuBLASLt as strict as its documentation lets it be, in place of the library, under the product's own gemm.cpp. It
-// refuses types, layouts and batches that it does not document, and an algorithm on operands, a bias or a workspace that
-// are less aligned or smaller than those it was chosen for. Its first proposal is always one that failed. A product over
-// nothing leaves what is there.
+// refuses types, layouts and batches that it does not document, and an algorithm on operands, a bias or a workspace
+// that are less aligned or smaller than those it was chosen for. Its first proposal is always one that failed. A
+// product over nothing leaves what is there.
 #include "cublasLt.h"
 
 #include <algorithm>
@@ -96,8 +96,8 @@ bool same(const OnCpuLayout& a, const OnCpuLayout& b) {
          a.next == b.next;
 }
 
-/// What a product may be: sums are in fp64 for fp64 alone; factors are of one type, and the result of theirs, or fp32 of
-/// bfloat16.
+/// What a product may be: sums are in fp64 for fp64 alone; factors are of one type, and the result of theirs, or fp32
+/// of bfloat16.
 bool supported(const OnCpuMatmul& p, const OnCpuLayout& a, const OnCpuLayout& b, const OnCpuLayout& c,
                const OnCpuLayout& d) {
   const bool wide = p.compute == CUBLAS_COMPUTE_64F;
@@ -197,7 +197,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   algo.data[0] = kKnown, algo.data[1] = preference->workspace;
   for (std::size_t i = 0; i < 4; ++i) algo.data[2 + i] = preference->alignments[i];
   // It sees the bias's address, and takes its kernel by that.
-  algo.data[6] = product->epilogue == CUBLASLT_EPILOGUE_BIAS ? std::min<std::uint64_t>(16, alignment(product->bias)) : 1;
+  algo.data[6] =
+      product->epilogue == CUBLASLT_EPILOGUE_BIAS ? std::min<std::uint64_t>(16, alignment(product->bias)) : 1;
   if (wanted > 0) results[(*found)++] = {{{kFailed}}, 0, CUBLAS_STATUS_NOT_SUPPORTED};
   if (wanted > 1) results[(*found)++] = {algo, static_cast<std::size_t>(preference->workspace), CUBLAS_STATUS_SUCCESS};
   return CUBLAS_STATUS_SUCCESS;
@@ -222,9 +223,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return product->scale == CUDA_R_64F ? *static_cast<const double*>(x)
                                         : static_cast<double>(*static_cast<const float*>(x));
   };
-  return on_cpu_do(stream, [p = Product{*product, *of_a, *of_b, *of_c, a, b, d, factor(alpha), factor(beta)}] {
-           multiply(p);
-         }) == cudaSuccess
+  return on_cpu_do(stream, [p = Product{*product, *of_a, *of_b, *of_c, a, b, d, factor(alpha),
+                                        factor(beta)}] { multiply(p); }) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_INVALID_VALUE;
 }

@@ -20,11 +20,12 @@
 #include "machine.hpp"
 #include "streams.hpp"
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600, cudaErrorLaunchFailure = 719, cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorNotReady = 600, cudaErrorLaunchFailure = 719, cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
 inline const char* cudaGetErrorString(cudaError_t e) {
   if (e == cudaErrorStreamCaptureUnsupported) return "operation not permitted when stream is capturing";
   if (e == cudaErrorStreamCaptureUnjoined) return "capturing stream has unjoined work";
   if (e == cudaErrorStreamCaptureIsolation) return "dependency created on uncaptured work in another stream";
+  if (e == cudaErrorInvalidConfiguration) return "invalid configuration argument";
   if (e == cudaErrorLaunchFailure) return on_cpu::why_not().c_str();
   return e == cudaSuccess ? "no error" : "error of the machine on the CPU";
 }
@@ -167,10 +168,15 @@ enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDe
 struct OnCpuBlocks {
   std::mutex mutex;
   std::map<const char*, std::size_t> bytes;
-  bool holds(const void* p) {
+  bool holds(const void* p, std::size_t n = 1) {
     const std::lock_guard lock(mutex);
     const auto after = bytes.upper_bound(static_cast<const char*>(p));
-    return after != bytes.begin() && static_cast<const char*>(p) < std::prev(after)->first + std::prev(after)->second;
+    return after != bytes.begin() && static_cast<const char*>(p) + n <= std::prev(after)->first + std::prev(after)->second;
+  }
+  /// All of it that kernels may read.
+  void resize(const void* p, std::size_t n) {
+    const std::lock_guard lock(mutex);
+    bytes[static_cast<const char*>(p)] = n;
   }
 };
 inline OnCpuBlocks on_cpu_blocks;
@@ -262,6 +268,7 @@ inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_
   void* block = nullptr;
   if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock) + kOnCpuFence); failed != cudaSuccess) return failed;
   const bool captured = on_cpu_captures(s);
+  on_cpu_blocks.resize(block, n + sizeof(OnCpuBlock));
   new (block) OnCpuBlock{n, captured ? nullptr : pool};
   void* const data = static_cast<char*>(block) + sizeof(OnCpuBlock);
   *p = data;
