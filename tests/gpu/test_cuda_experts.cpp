@@ -47,6 +47,22 @@ TEST_CASE("the best experts of each token, their weights and the losses that kee
     }
 }
 
+TEST_CASE("scores that are not numbers choose experts that there are") {
+  ON_A_DEVICE();
+  std::vector<double> scores(kTokens * kExperts, std::nan(""));
+  for (std::size_t e = 0; e < kExperts; ++e) scores[e] = static_cast<double>(e);  // One token of numbers.
+  const std::vector<double> scalars{1, 1e-2, 1e-3, 1};
+  for (const std::int64_t groups : {1, 4}) {
+    const Result got = on_device({with_cuda_experts(ComputeOp::route, "softmax", scalars),
+                                  {given(in({2, 5, kExperts}), scores), out({2, 5, kChosen}),
+                                   out({2, 5, kChosen}, Holds::integers), out({kExperts}, Holds::sums)},
+                                  {kTokens, kExperts, kChosen, groups, groups, kTokens, 2, 1}},
+                                 ElementType::real32);
+    for (const double expert : got.values[2]) CHECK((expert >= 0 && expert < kExperts));
+    CHECK(got.values[2][0] == kExperts - 1);
+  }
+}
+
 TEST_CASE("rows in expert order, dropped beyond a capacity, and back") {
   ON_A_DEVICE();
   for (const double capacity : {0.0, 3.0}) {

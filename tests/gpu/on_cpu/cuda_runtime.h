@@ -65,12 +65,31 @@ using std::sqrt;
 using std::tanh;
 
 struct cudaLaunchConfig_t { dim3 gridDim, blockDim; std::size_t dynamicSmemBytes = 0; cudaStream_t stream = nullptr; };
+/// Bytes of shared memory that kernels were allowed beyond what any may take.
+struct OnCpuAllowed { std::mutex mutex; std::map<const void*, std::size_t> bytes; };
+inline OnCpuAllowed on_cpu_allowed;
+/// What compute capability 9.0 launches.
+inline bool on_cpu_may_launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared) {
+  const std::size_t threads = std::size_t{block.x} * block.y * block.z;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return false;
+  if (threads == 0 || threads > 1024 || block.z > 64) return false;
+  const std::lock_guard lock(on_cpu_allowed.mutex);
+  const auto more = on_cpu_allowed.bytes.find(kernel);
+  return shared <= (more != on_cpu_allowed.bytes.end() ? more->second : std::size_t{48} << 10);
+}
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
+  if (!on_cpu_may_launch(reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim, config->dynamicSmemBytes)) return cudaErrorInvalidConfiguration;
+  if (!on_cpu::load(reinterpret_cast<const void*>(kernel))) return cudaErrorLaunchFailure;
   const std::tuple<std::remove_cv_t<P>...> copies(static_cast<P>(arguments)...);
   return on_cpu_do(config->stream, [=, grid = config->gridDim, block = config->blockDim, shared = config->dynamicSmemBytes] {
     on_cpu::run(grid, block, shared, [&] { std::apply(kernel, copies); });
   });
 }
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
-inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) { return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorMemoryAllocation; }
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
+  if (bytes > 227 * 1024) return cudaErrorInvalidConfiguration;
+  const std::lock_guard lock(on_cpu_allowed.mutex);
+  on_cpu_allowed.bytes[kernel] = static_cast<std::size_t>(bytes);
+  return cudaSuccess;
+}

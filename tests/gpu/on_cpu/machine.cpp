@@ -3,9 +3,13 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <vector>
+
+#include "streams.hpp"
 
 constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -44,7 +48,7 @@ struct Machine {
   jmp_buf scheduler;
   unsigned current = 0;
   int alive = 0, arrived = 0;
-  std::uint64_t meetings = 0;
+  std::uint64_t meetings = 0, blocks = 0;
   bool any[2] = {};
   const std::function<void()>* kernel = nullptr;
   std::exception_ptr failed;
@@ -135,24 +139,48 @@ void resume(Machine& machine, Coroutine& c) {
   enter(machine, c);
 }
 
-void run_block(Machine& machine, dim3 block) {
-  const unsigned n = block.x * block.y * block.z;
-  if (n > kMaxThreads) throw std::logic_error("a block of more than 1024 threads");
-  machine.alive = static_cast<int>(n), machine.arrived = 0;
-  for (unsigned w = 0; w * 32 < n; ++w)
-    machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
-  for (unsigned i = 0; i < n; ++i)
-    begin(machine.coroutines[i], {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
-  while (machine.alive > 0) {
-    bool moved = false;
-    for (unsigned i = 0; i < n; ++i) {
+int order() {
+  static const int kOrder = [] {
+    const char* chosen = std::getenv("REHEARSE_MACHINE");
+    return chosen != nullptr ? std::atoi(chosen) : 0;
+  }();
+  return kOrder;
+}
+bool ascending() { return order() % 2 == 1; }
+bool last_blocks_first() { return order() >= 2; }
+
+/// Runs a warp until all of its threads wait or have ended. Whether any of them moved.
+bool run_warp(Machine& machine, unsigned first, unsigned end) {
+  bool moved = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (unsigned t = first; t < end; ++t) {
+      const unsigned i = ascending() ? t : end - 1 - (t - first);
       Coroutine& c = machine.coroutines[i];
       if (!ready(machine, c, i)) continue;
       c.kind = 0;
       machine.current = i;
       threadIdx = c.thread;
       resume(machine, c);
-      moved = true;
+      moved = again = true;
+    }
+  }
+  return moved;
+}
+
+void run_block(Machine& machine, dim3 block) {
+  const unsigned n = block.x * block.y * block.z, warps = (n + 31) / 32;
+  ++machine.blocks;
+  machine.alive = static_cast<int>(n), machine.arrived = 0;
+  for (unsigned w = 0; w < warps; ++w)
+    machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
+  for (unsigned i = 0; i < n; ++i)
+    begin(machine.coroutines[i], {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
+  while (machine.alive > 0) {
+    bool moved = false;
+    for (unsigned t = 0; t < warps; ++t) {
+      const unsigned w = ascending() ? t : warps - 1 - t;
+      moved = run_warp(machine, w * 32, std::min(n, w * 32 + 32)) || moved;
     }
     if (!moved) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
   }
@@ -161,18 +189,20 @@ void run_block(Machine& machine, dim3 block) {
 }  // namespace
 
 void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& kernel) {
+  if (!settings().computes) return;
   Machine& machine = own != nullptr ? *own : make_machine();
   machine.kernel = &kernel;
   machine.failed = nullptr;
   blockDim = block, gridDim = grid;
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        machine.memory.assign(shared + 16, 0xff);
-        blockIdx = {x, y, z};
-        run_block(machine, block);
-        if (machine.failed) std::rethrow_exception(machine.failed);
-      }
+  const std::size_t all = std::size_t{grid.x} * grid.y * grid.z;
+  for (std::size_t number = 0; number < all; ++number) {
+    const std::size_t i = last_blocks_first() ? all - 1 - number : number;
+    machine.memory.assign(shared + 16, 0xff);
+    blockIdx = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
+                static_cast<unsigned>(i / grid.x / grid.y)};
+    run_block(machine, block);
+    if (machine.failed) std::rethrow_exception(machine.failed);
+  }
 }
 
 void meet_block() {
@@ -202,6 +232,8 @@ const Given* meet_warp(const Given& mine) {
   return w.given[now % 2];
 }
 
+Place place() { return {own->blocks, own->current}; }
+bool copies_at_once() { return order() >= 2; }
 int lane() { return static_cast<int>(own->current % 32); }
 
 unsigned char* launch_memory() {

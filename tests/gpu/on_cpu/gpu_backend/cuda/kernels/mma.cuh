@@ -3,6 +3,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -60,15 +64,53 @@ inline void load(std::uint32_t (&x)[4], const void* row, bool transposed) {
 inline void load_matrices(std::uint32_t (&x)[4], const void* row) { load(x, row, false); }
 inline void load_transposed(std::uint32_t (&x)[4], const void* row) { load(x, row, true); }
 
+/// Copies of a thread that are on their way, group by group.
+struct CopiesAhead {
+  struct Copy {
+    void* to;
+    const void* from;
+    bool present;
+  };
+  std::uint64_t block = 0;
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;
+
+  static void arrive(const Copy& c) {
+    if (c.present)
+      std::memcpy(c.to, c.from, 16);
+    else
+      std::memset(c.to, 0, 16);
+  }
+  static CopiesAhead& mine() {
+    static thread_local std::vector<CopiesAhead> all(1024);
+    CopiesAhead& out = all[on_cpu::place().thread];
+    if (out.block != on_cpu::place().block) {
+      out.block = on_cpu::place().block;
+      out.open.clear(), out.groups.clear();
+    }
+    return out;
+  }
+};
 inline void copy_ahead(void* to, const void* from, bool present) {
-  if (present)
-    std::memcpy(to, from, 16);
-  else
-    std::memset(to, 0, 16);
+  if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % 16 != 0)
+    throw std::logic_error("a copy ahead between addresses that are not aligned to 16 bytes");
+  if (present && !on_cpu_blocks.holds(from, 16)) throw std::logic_error("a copy ahead from beyond its memory");
+  if (on_cpu::copies_at_once()) return CopiesAhead::arrive({to, from, present});
+  std::memset(to, 0xff, 16);  // NaN, until it is waited for.
+  CopiesAhead::mine().open.push_back({to, from, present});
 }
-inline void end_copies() {}
+inline void end_copies() {
+  CopiesAhead& mine = CopiesAhead::mine();
+  mine.groups.push_back(std::move(mine.open));
+  mine.open.clear();
+}
+/// But for the last kPending groups.
 template <int kPending>
-void wait_for_copies() {}
+void wait_for_copies() {
+  CopiesAhead& mine = CopiesAhead::mine();
+  for (; mine.groups.size() > kPending; mine.groups.pop_front())
+    for (const CopiesAhead::Copy& c : mine.groups.front()) CopiesAhead::arrive(c);
+}
 
 inline unsigned char* launch_memory() { return on_cpu::launch_memory(); }
 

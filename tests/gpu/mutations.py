@@ -1,0 +1,85 @@
+"""Mistakes in kernels that tests on the machine on the CPU must notice: one line changed, one barrier missing.
+
+Each is (file in gpu_backend/cuda/kernels, what stands there, what stands there instead, tests). What stands there must
+occur once. A header is compiled into the kernel that the fifth field names.
+"""
+
+TENSOR_CORES = "attention on tensor cores*"
+ONE_PASS = "attention in one pass*"
+PIECES = "what devices exchange*"
+NORMS = "norms of rows*"
+SUMS = "linear layers*"
+LOSS = "cross-entropy*"
+TABLES = "tables:*"
+EXPERTS = "the best experts*"
+ROWS = "rows in expert order*"
+UPDATES = "updates of many tensors"
+CASTS = "casts to fp8*"
+MIXER = "the state-space mixer and*"
+
+SYNC = "__syncthreads();"
+
+MUTATIONS = [
+    # Barriers and copies of the tensor-core kernels.
+    ("attention_mma.cu", f"    {SYNC}\n    FragmentC s[kColumns];\n", "    FragmentC s[kColumns];\n", TENSOR_CORES),
+    ("attention_mma.cu", f"value_tile(j));\n    {SYNC}", "value_tile(j));", TENSOR_CORES),
+    ("attention_mma.cu", f"    {SYNC}\n    FragmentC s[kColumns], ds", "    FragmentC s[kColumns], ds", TENSOR_CORES),
+    ("attention_mma.cu", f"tile(step, 1));\n    {SYNC}", "tile(step, 1));", TENSOR_CORES),
+    ("attention_mma.cu", "fetch_tiles(j + 1);\n      wait_for_copies<1>", "fetch_tiles(j + 1);\n      wait_for_copies<2>",
+     TENSOR_CORES),
+    ("attention_mma.cu", "wait_for_copies<0>();\n    }\n    __syncthreads();\n    FragmentC s[kColumns];",
+     "wait_for_copies<1>();\n    }\n    __syncthreads();\n    FragmentC s[kColumns];", TENSOR_CORES),
+    ("attention_mma.cu", "fetch_tiles(step + 1);\n      wait_for_copies<1>",
+     "fetch_tiles(step + 1);\n      wait_for_copies<2>", TENSOR_CORES),
+    ("attention_mma.cu", "wait_for_copies<0>();\n    }\n    __syncthreads();\n    FragmentC s[kColumns], ds",
+     "wait_for_copies<1>();\n    }\n    __syncthreads();\n    FragmentC s[kColumns], ds", TENSOR_CORES),
+    ("attention_mma.cu", "streamed + (j % 2) * 2 * kTile", "streamed + (j % 1) * 2 * kTile", TENSOR_CORES),
+    ("attention_mma.cu", "per_column + (j % 2) * 2 * kTile", "per_column + (j % 1) * 2 * kTile", TENSOR_CORES),
+    # Fragments of the tensor cores.
+    ("attention_mma.cu", "load_matrices(a.x, tile + (row + m % 2 * 8 + lane % 8) * kStride<D> + column + m / 2 * 8)",
+     "load_matrices(a.x, tile + (row + m / 2 * 8 + lane % 8) * kStride<D> + column + m % 2 * 8)", TENSOR_CORES),
+    ("attention_mma.cu", "column + m % 2 * 8);\n  b[0] = {{x[0], x[1]}};", "column + m % 2 * 8);\n  b[0] = {{x[1], x[0]}};",
+     TENSOR_CORES),
+    ("attention_mma.cu", "column + m / 2 * 8);\n  b[0] = {{x[0], x[1]}};", "column + m / 2 * 8);\n  b[0] = {{x[0], x[2]}};",
+     TENSOR_CORES),
+    ("attention_mma.cu", "pack(p[k].x[2], p[k].x[3])", "pack(p[k].x[3], p[k].x[2])", TENSOR_CORES),
+    ("attention_mma.cu", "__shfl_xor_sync(0xffffffffu, x, 2)", "__shfl_xor_sync(0xffffffffu, x, 1)", TENSOR_CORES),
+    ("attention_mma.cu", "kStride = D + 8", "kStride = D + 4", TENSOR_CORES),
+    # Bounds of attention.
+    ("attention_mma.cu", "if (row >= rows) continue;", "if (row > rows) continue;", TENSOR_CORES),
+    ("attention_mma.cu", "first + r < rows;", "first + r <= rows;", TENSOR_CORES),
+    ("attention_mma.cu", "key <= last[i / 2]", "key < last[i / 2]", TENSOR_CORES),
+    ("attention_mma.cu", "total[half] *= shrink;", "", TENSOR_CORES),
+    ("attention.cu", "to[c] = static_cast<A>(widen(from[c]));\n  __syncwarp();",
+     "to[c] = static_cast<A>(widen(from[c]));", ONE_PASS),
+    ("attention.cu", "sum.at[i] *= shrink;", "sum.at[i] *= A(1);", ONE_PASS),
+    ("attention.cu", "    sum = over_warp<Sum>(sum);\n", "", ONE_PASS),
+    ("attention.cu", "    __syncwarp();\n    if (threadIdx.x == 0) put(lse, r, sum);",
+     "    if (threadIdx.x == 0) put(lse, r, sum);", PIECES),
+    # Sums over blocks and warps.
+    ("common.cuh", f"  {SYNC}  // Whoever still reads the last result.\n", "", NORMS, "norm.cu"),
+    ("common.cuh", f"= x;\n  {SYNC}\n  const int warps", "= x;\n  const int warps", NORMS, "norm.cu"),
+    ("common.cuh", "for (int o = kWarp / 2; o > 0;", "for (int o = kWarp / 2; o > 1;", NORMS, "norm.cu"),
+    ("column_sums.cu", f"  {SYNC}\n  // From here on", "  // From here on", SUMS),
+    ("column_sums.cu", f"  {SYNC}\n  if (threadIdx.y != 0", "  if (threadIdx.y != 0", SUMS),
+    ("column_sums.cu", "first + kRowsPerPart < rows ? first + kRowsPerPart : rows", "first + kRowsPerPart", SUMS),
+    ("norm.cu", "    along = over_row<Sum, kAcross>(along, A(0));\n", "", NORMS),
+    ("rows.cu", f"    {SYNC}  // The label's logit", "    // The label's logit", LOSS),
+    ("rows.cu", "(j + i == label ?", "(j == label ?", LOSS),
+    # Tables.
+    ("tables.cu", f"        {SYNC}\n        for (int e = 0; e < kLooks; ++e)", "        for (int e = 0; e < kLooks; ++e)",
+     TABLES),
+    ("tables.cu", "if (__syncthreads_or(any) == 0) continue;", "if (any == 0) continue;", TABLES),
+    ("tables.cu", f"{SYNC}\n      const int groups", "const int groups", TABLES),
+    ("tables.cu", "atomicMin(first + row, static_cast<int>(t))", "first[row] = static_cast<int>(t)", TABLES),
+    # Experts, updates, casts, the mixer.
+    ("experts.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
+    ("experts.cu", "        t.open[e] = A(-2);\n", "", EXPERTS),
+    ("update.cu", "f(list.at[low], first, first + kPerPart < n ? first + kPerPart : n);",
+     "f(list.at[low], first, first + kPerPart);", UPDATES),
+    ("update.cu", "addresses % 16 == 0 && end % V == 0", "addresses % 16 == 0", UPDATES),
+    ("update.cu", "if (!(factor < 1.0)) return;", "if (factor < 1.0) return;", UPDATES),
+    ("quantise.cu", "scale_for(over_block<Max>(most, 0.0), format)", "scale_for(most, format)", CASTS),
+    ("quantise.cu", "near = rint(x / step) * step", "near = floor(x / step) * step", CASTS),
+    ("state_space_grad.cu", f"        {SYNC}\n        columns_of_token", "        columns_of_token", MIXER),
+]
