@@ -47,8 +47,8 @@ class Searching {
       search_on();
     play_best(problem_, options_, own_is_a_plan, result_);
     count_unplayed();
-    const std::size_t reported = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
-    if (options_.shard.count == 1 && result_.best.size() > reported) result_.best.resize(reported);
+    const std::size_t shown = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
+    if (options_.shard.count == 1 && result_.best.size() > shown) result_.best.resize(shown);
     return std::move(result_);
   }
 
@@ -115,12 +115,10 @@ class Searching {
 
   /// By what its plain sibling takes, where that has a closed form.
   [[nodiscard]] bool is_slow(const Space::Plan& plan) {
-    if (options_.objective == Objective::memory) return false;
-    bool slow = false;
-    quick_.with([&](QuickEvaluator& quick) {
-      slow = bounds_.by_sibling(quick, space_.settings(plan)).step_time.value() >= limit_;
-    });
-    return slow;
+    Bound least;
+    if (options_.objective != Objective::memory)
+      quick_.with([&](QuickEvaluator& quick) { least = bounds_.by_sibling(quick, space_.settings(plan)); });
+    return least.step_time.value() >= limit_;
   }
 
   /// Every plan is worked out or left out by its bounds, as far as there is time.
@@ -160,8 +158,9 @@ class Searching {
     bounds_.over(
         plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
         [this](QuickEvaluator& quick, std::size_t i) {
-          if (tried(plans_[i])) return;
-          if (const auto e = quick(space_.settings(plans_[i])); e && !e->defect)
+          const StrategySettings settings = space_.settings(plans_[i]);
+          if (tried(plans_[i]) || shards_in_passes(settings)) return;
+          if (const auto e = quick(settings); e && !e->defect)
             answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
         });
     std::vector<Found> found;

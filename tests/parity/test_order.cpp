@@ -102,7 +102,8 @@ std::vector<std::string> unordered(const RankPlan& plan, bool events) {
     const auto at = taken.find(slot);
     if (at == taken.end()) continue;
     for (const Use& u : uses)
-      if (u.at != at->second && !before.has(u.at, at->second)) out.push_back("before it is there: " + said(u, u, slot.first));
+      if (u.at != at->second && !before.has(u.at, at->second))
+        out.push_back("before it is there: " + said(u, u, slot.first));
   }
   return out;
 }
