@@ -16,7 +16,7 @@ EventQueue::Id EventQueue::push(const Event& event) {
   Slot& slot = slots_[index];
   slot = {event.payload, slot.generation + 1, event.flow, true};
   heap_.push_back({event.time, event.sequence, index});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  std::push_heap(heap_.begin(), heap_.end(), Later{});
   ++live_;
   return std::uint64_t{slot.generation} << 32 | index;
 }
@@ -54,7 +54,7 @@ void EventQueue::clear() {
 }
 
 void EventQueue::pop_node() {
-  std::pop_heap(heap_.begin(), heap_.end(), later);
+  std::pop_heap(heap_.begin(), heap_.end(), Later{});
   free_.push_back(heap_.back().slot);
   heap_.pop_back();
 }
@@ -69,7 +69,7 @@ void EventQueue::compact() {
     free_.push_back(node.slot);
     return true;
   });
-  std::make_heap(heap_.begin(), heap_.end(), later);
+  std::make_heap(heap_.begin(), heap_.end(), Later{});
 }
 
 }  // namespace rehearse

@@ -46,9 +46,12 @@ class EventQueue {
     bool flow;
     bool live;
   };
-  static bool later(const Node& a, const Node& b) {
-    return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
-  }
+  /// A type and no function, so that the heap's loops contain it.
+  struct Later {
+    bool operator()(const Node& a, const Node& b) const {
+      return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
+    }
+  };
   void pop_node();
   void drop_dead_top();
   void compact();
