@@ -47,7 +47,7 @@ class Searching {
       search_on();
     play_best(problem_, options_, own_is_a_plan, result_);
     count_unplayed();
-    const std::size_t shown = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
+    const std::size_t shown = std::max(static_cast<std::size_t>(options_.top), kReported);
     if (options_.shard.count == 1 && result_.best.size() > shown) result_.best.resize(shown);
     return std::move(result_);
   }
@@ -158,6 +158,7 @@ class Searching {
     bounds_.over(
         plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
         [this](QuickEvaluator& quick, std::size_t i) {
+          // Those that shard are bounded by plain siblings, and come in their order.
           const StrategySettings settings = space_.settings(plans_[i]);
           if (tried(plans_[i]) || shards_in_passes(settings)) return;
           if (const auto e = quick(settings); e && !e->defect)

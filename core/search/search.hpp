@@ -8,8 +8,11 @@
 //   3. Closed form of every plan of equal layers in whole passes with whole parameters and gradients.
 //   4. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
 //   5. What is left is worked out, from tables or lowered, the most promising first, until no plan left can be among
-//   the best. Every order of axes of what may be. Of a larger one the guided search goes on while there is time, and
-//   families of plans are bounded by what their kernels alone take (tally.hpp).
+//   the best. Every order of axes of what may be.
+//
+//   Of a larger one the guided search goes on while there is time, and families of plans are bounded by what their
+//   kernels alone take (tally.hpp).
+//
 //   6. A back end plays the best few: while a closed form is near enough to the best played step that its own may be
 //   below.  playing.hpp
 //

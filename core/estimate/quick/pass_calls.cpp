@@ -128,14 +128,18 @@ class CallReader {
     }
   }
 
-  /// Adds to the call that ended with the event that `e` waits for, which is over only when this one is. False where
-  /// there is none.
+  /// Makes `e` a part of the call that it waits for, where it gives back or gathers again what that one gathered. False
+  /// where there is no such call.
   bool joins_call(const Entry& e) {
     const auto at = call_that_ends_.find(only_wait(e));
     if (at == call_that_ends_.end()) return false;
     const bool unused = gives_back_unused(e);
     if (!unused && !at->second.given_back) return false;
     PassCall& call = nth(at->second.list->all, at->second.index);
+    if (call.tasks.size() + 1 >= kMostCallTasks) {
+      out_.complete = false;
+      return true;
+    }
     PassCall more;
     add_memory(e, more);
     const auto all = static_cast<std::uint32_t>((std::uint64_t{1} << call.tasks.size()) - 1);

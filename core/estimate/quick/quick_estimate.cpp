@@ -48,9 +48,7 @@ Workload with_layers(Workload w, int layers) {
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
 
 /// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
-bool calls_in_passes(const StrategySettings& s) {
-  return s.zero_stage >= 2 || s.fsdp.enabled || s.grad_sync == GradientSync::every;
-}
+bool calls_in_passes(const StrategySettings& s) { return shards_in_passes(s) || s.grad_sync == GradientSync::every; }
 
 }  // namespace
 
@@ -399,6 +397,8 @@ QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
   if (auto known = closed_form(s)) return *std::move(known);
   return lowered(s);
 }
+
+bool shards_in_passes(const StrategySettings& s) { return s.zero_stage >= 2 || s.fsdp.enabled; }
 
 std::shared_ptr<QuickTables> quick_tables() { return std::make_shared<QuickTables>(); }
 

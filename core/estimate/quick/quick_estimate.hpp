@@ -57,6 +57,9 @@ struct QuickEstimate {
   [[nodiscard]] bool fits() const { return needed <= capacity; }
 };
 
+/// Whether passes gather parameters or reduce slices of gradients. Tables of such plans take long to make.
+[[nodiscard]] bool shards_in_passes(const StrategySettings& settings);
+
 /// Not to be shared between threads: it keeps what it has worked out. The answer to a scenario does not depend on those
 /// asked before. `cluster` and `cost` must outlive it.
 class QuickEstimator {

@@ -63,8 +63,6 @@ StrategySettings relaxed_settings(const StrategySettings& settings) {
   return out;
 }
 
-bool shards_in_passes(const StrategySettings& s) { return s.zero_stage >= 2 || s.fsdp.enabled; }
-
 Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const StrategySettings& settings) {
   try {
     const int layers = problem.workload.network.layers(), chunks = settings.pp * settings.virtual_stages;

@@ -44,9 +44,6 @@ inline constexpr double kRelaxedMargin = 0.98;
 
 /// The plan without what is relaxed. Plans that agree in it share their Relaxed.
 [[nodiscard]] StrategySettings relaxed_settings(const StrategySettings& settings);
-/// Whether passes gather parameters or reduce slices of gradients. Tables of such plans take long to make, while the
-/// plain sibling bounds them: worth it for those alone that may be among the best.
-[[nodiscard]] bool shards_in_passes(const StrategySettings& settings);
 
 struct Relaxed {
   bool known = false;    ///< False: outside the closed form, or refused.
