@@ -21,11 +21,14 @@ bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
   return schedule.copies() == 1 && (shape.stages > 1 || shape.virtual_stages == 1);
 }
 
+int messages_of(const PipelineShape& shape) { return 2 * shape.stages * shape.virtual_stages * shape.microbatches; }
+
 /// Passes of one stage with the flags of a chunk's first forward, and first and last backward.
-std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape) {
+/// Messages are numbered as those of `most` microbatches.
+std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most) {
   const int chunks = shape.stages * shape.virtual_stages;
   const auto number = [&](int direction, int chunk, int microbatch) {
-    return (direction * chunks + chunk) * shape.microbatches + microbatch;
+    return (direction * chunks + chunk) * most + microbatch;
   };
   std::vector<Visit> out;
   std::vector<int> last(static_cast<std::size_t>(chunks), -1);
@@ -52,6 +55,56 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
   return out;
 }
 
+using StageVisits = std::vector<std::vector<Visit>>;
+
+/// How far the stages have come.
+struct Progress {
+  std::vector<std::size_t> next;  ///< By stage.
+  std::vector<char> sent;         ///< By message.
+};
+
+/// Puts visits in an order, sweep by sweep, as far as they don't wait for others: passes of one sweep do not wait for
+/// one another, so that a processor works at several of them at once.
+std::vector<Visit> sweep(const StageVisits& stages, Progress& at) {
+  std::vector<Visit> out;
+  for (std::size_t before = 0;; before = out.size()) {
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      if (at.next[s] == stages[s].size()) continue;
+      const Visit& v = stages[s][at.next[s]];
+      if (v.in >= 0 && nth(at.sent, v.in) == 0) continue;
+      out.push_back(v);
+      ++at.next[s];
+    }
+    for (std::size_t i = before; i < out.size(); ++i)
+      if (const int message = out[i].out; message >= 0) nth(at.sent, message) = 1;
+    if (out.size() == before) return out;
+  }
+}
+
+/// The rest of `stages`, to their ends.
+std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at) {
+  std::vector<Visit> out = sweep(stages, at);
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    if (at.next[s] != stages[s].size()) throw std::logic_error("the schedule waits for itself");
+  return out;
+}
+
+StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most) {
+  StageVisits out;
+  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most));
+  return out;
+}
+
+/// What both begin with.
+StageVisits common(const StageVisits& a, const StageVisits& b) {
+  StageVisits out;
+  for (std::size_t s = 0; s < a.size(); ++s) {
+    const auto end = std::mismatch(a[s].begin(), a[s].end(), b[s].begin(), b[s].end()).first;
+    out.emplace_back(a[s].begin(), end);
+  }
+  return out;
+}
+
 }  // namespace
 
 ChunkKind chunk_kind(int chunk, int chunks) {
@@ -63,34 +116,29 @@ ChunkKind chunk_kind(int chunk, int chunks) {
 QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   QuickOrder out;
   out.whole = goes_round(schedule, shape);
-  out.messages = 2 * shape.stages * shape.virtual_stages * shape.microbatches;
-  std::vector<std::vector<Visit>> stages;
-  std::size_t left = 0;
+  out.messages = messages_of(shape);
+  StageVisits stages;
   for (int s = 0; s < shape.stages; ++s) {
     const std::vector<Slot> order = schedule.order(s, shape);
     out.whole = out.whole && std::all_of(order.begin(), order.end(), is_whole);
     if (!out.whole) return out;
-    stages.push_back(visits_of(order, s, shape));
-    left += order.size();
+    stages.push_back(visits_of(order, s, shape, shape.microbatches));
   }
-  std::vector<char> sent(static_cast<std::size_t>(out.messages), 0);
-  std::vector<std::size_t> next(stages.size(), 0);
-  out.visits.reserve(left);
-  // Sweep by sweep: passes of one sweep do not wait for one another, so that a processor works at several of them at
-  // once.
-  while (out.visits.size() < left) {
-    const std::size_t before = out.visits.size();
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (next[s] == stages[s].size()) continue;
-      const Visit& v = stages[s][next[s]];
-      if (v.in >= 0 && nth(sent, v.in) == 0) continue;
-      out.visits.push_back(v);
-      ++next[s];
-    }
-    for (std::size_t i = before; i < out.visits.size(); ++i)
-      if (const int message = out.visits[i].out; message >= 0) nth(sent, message) = 1;
-    if (out.visits.size() == before) throw std::logic_error("the schedule waits for itself");
-  }
+  out.visits = sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0), std::vector<char>(static_cast<std::size_t>(out.messages), 0)});
+  return out;
+}
+
+ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far) {
+  PipelineShape of_near = shape, of_far = shape;
+  of_near.microbatches = near;
+  of_far.microbatches = far;
+  const StageVisits nears = visits_of_stages(schedule, of_near, far), fars = visits_of_stages(schedule, of_far, far);
+  ForkedOrder out;
+  out.messages = messages_of(of_far);
+  Progress at{std::vector<std::size_t>(nears.size(), 0), std::vector<char>(static_cast<std::size_t>(out.messages), 0)};
+  out.both = sweep(common(nears, fars), at);
+  out.near = sweep_to_end(nears, at);
+  out.far = sweep_to_end(fars, at);
   return out;
 }
 

@@ -18,6 +18,7 @@ struct Visit {
   unsigned char direction = 0;  ///< 0 forward, 1 backward.
   unsigned char kind = 0;       ///< ChunkKind.
   unsigned char flags = 0;
+  bool operator==(const Visit&) const = default;
 };
 
 struct QuickOrder {
@@ -30,6 +31,14 @@ struct QuickOrder {
 [[nodiscard]] ChunkKind chunk_kind(int chunk, int chunks);
 
 [[nodiscard]] QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape);
+
+/// Two orders that begin alike, one of fewer microbatches than the other.
+struct ForkedOrder {
+  std::vector<Visit> both, near, far;  ///< `both`, and then one of the others.
+  int messages = 0;
+};
+/// Of `shape` with so many microbatches. For a schedule whose orders are whole.
+[[nodiscard]] ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far);
 
 /// A moment before a pass at which as much may be alive as at any.
 struct FullMoment {

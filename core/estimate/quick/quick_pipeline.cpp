@@ -228,12 +228,12 @@ void QuickPipeline::set_channels() {
   }
 }
 
-void QuickPipeline::play_all(const QuickOrder& order) {
+void QuickPipeline::play_all(const std::vector<Visit>& visits) {
   const QuickCosts& costs = *costs_;
   double* const arrival = arrival_.data();
   QuickLane* const lanes = lanes_.data();
   Channel* const channels = channels_.data();
-  for (const Visit& v : order.visits) {
+  for (const Visit& v : visits) {
     QuickLane& lane = lanes[v.stage];
     Channel& channel = channels[2U * v.stage + v.direction];
     const bool fresh = !costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0;
@@ -271,8 +271,8 @@ void QuickPipeline::play_all(const QuickOrder& order) {
   }
 }
 
-void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs,
-                         const TailEnds& before, std::vector<QuickLane>& lanes) {
+void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
+                          const std::vector<QuickLane>& lanes) {
   costs_ = &costs;
   before_ = &before;
   beside_ = {};
@@ -282,13 +282,36 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
   for (int s = 0; s < stages; ++s) nth(lanes_, s) = nth(lanes, kind_of_stage(s));
   channels_.assign(2 * static_cast<std::size_t>(stages), {});
   if (stages > 1) set_channels();
-  if (arrival_.size() < static_cast<std::size_t>(order.messages))
-    arrival_.resize(static_cast<std::size_t>(order.messages));
-  play_all(order);
-  for (int s = 0; s < stages; ++s) {
+  if (arrival_.size() < static_cast<std::size_t>(messages)) arrival_.resize(static_cast<std::size_t>(messages));
+}
+
+void QuickPipeline::end(std::vector<QuickLane>& lanes) const {
+  for (int s = 0; s < stages_; ++s) {
     const int kind = kind_of_stage(s);
-    if (s <= 1 || s + 1 == stages || kind == s) nth(lanes, kind) = nth(lanes_, s);
+    if (s <= 1 || s + 1 == stages_ || kind == s) nth(lanes, kind) = nth(lanes_, s);
   }
+}
+
+void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs,
+                         const TailEnds& before, std::vector<QuickLane>& lanes) {
+  begin(order.messages, shape, costs, before, lanes);
+  play_all(order.visits);
+  end(lanes);
+}
+
+void QuickPipeline::play(const ForkedOrder& orders, const PipelineShape& shape, const QuickCosts& costs,
+                         const TailEnds& before, std::vector<QuickLane>& near, std::vector<QuickLane>& lanes) {
+  begin(orders.messages, shape, costs, before, lanes);
+  play_all(orders.both);
+  forked_lanes_ = lanes_;
+  forked_channels_ = channels_;
+  play_all(orders.near);
+  near = lanes;
+  end(near);
+  lanes_.swap(forked_lanes_);
+  channels_.swap(forked_channels_);
+  play_all(orders.far);
+  end(lanes);
 }
 
 }  // namespace rehearse

@@ -65,9 +65,15 @@ class QuickPipeline {
   /// may be empty.
   void play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
             std::vector<QuickLane>& lanes);
+  /// The same of two orders, which leave the stages at `near` and at `lanes`.
+  void play(const ForkedOrder& orders, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
+            std::vector<QuickLane>& near, std::vector<QuickLane>& lanes);
 
  private:
-  void play_all(const QuickOrder& order);
+  void begin(int messages, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
+             const std::vector<QuickLane>& lanes);
+  void play_all(const std::vector<Visit>& visits);
+  void end(std::vector<QuickLane>& lanes) const;
   void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
@@ -92,6 +98,8 @@ class QuickPipeline {
     double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
   };
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
+  std::vector<QuickLane> forked_lanes_;
+  std::vector<Channel> forked_channels_;
   struct Beside {
     const ComputeWork* work = nullptr;
     Interference load;

@@ -60,6 +60,13 @@ const QuickOrder& QuickStep::order(const QuickParts& parts, const PipelineShape&
   return at->second;
 }
 
+const ForkedOrder& QuickStep::forked(const QuickParts& parts, PipelineShape shape, int near, int far) {
+  shape.microbatches = far;
+  const auto [at, fresh] = forks_.try_emplace(key_of(parts.schedule_number, shape));
+  if (fresh) at->second = fork_orders(*parts.schedule, shape, near, far);
+  return at->second;
+}
+
 const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
   PipelineShape shape = parts.shape;
   // Where no more is ever alive with more microbatches, a few rounds show every moment.
@@ -145,16 +152,10 @@ void QuickStep::set_calls(const QuickParts& parts) {
 
 /// More microbatches than a few rounds of the pipeline are extrapolated.
 void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
-  const int p = shape.stages, v = shape.virtual_stages, m = shape.microbatches;
-  const auto play = [&](int microbatches, std::vector<QuickLane>& on) {
-    const PipelineShape part{p, v, microbatches};
-    pipeline_.play(order(parts, part), part, costs_, before_, on);
-  };
+  const int p = shape.stages, m = shape.microbatches;
   const int far = far_rounds(shape, parts.mesh->in_every_pass()) * p, near = far - p;
-  if (m <= far) return play(m, lanes);
-  rounds_ = lanes;
-  play(near, rounds_);
-  play(far, lanes);
+  if (m <= far) return pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
+  pipeline_.play(forked(parts, shape, near, far), shape, costs_, before_, rounds_, lanes);
   go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
 }
 

@@ -40,6 +40,7 @@ class QuickStep {
  private:
   using Moments = std::vector<std::vector<FullMoment>>;  ///< By kind of stage.
   const QuickOrder& order(const QuickParts& parts, const PipelineShape& shape);
+  const ForkedOrder& forked(const QuickParts& parts, PipelineShape shape, int near, int far);
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
   void set_calls(const QuickParts& parts);
@@ -59,6 +60,7 @@ class QuickStep {
   void choose_slowest(const QuickParts& parts, QuickEstimate& out);
 
   std::unordered_map<std::uint64_t, QuickOrder> orders_;
+  std::unordered_map<std::uint64_t, ForkedOrder> forks_;
   std::unordered_map<std::uint64_t, Moments> moments_;
   QuickPipeline pipeline_;
   QuickCosts costs_;
