@@ -4,30 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
+#include "core/estimate/quick/pass_memory.hpp"
 #include "core/estimate/quick/pass_part.hpp"
-#include "core/program/liveness_curve.hpp"
 
 namespace rehearse {
-
-/// What one call of a body does to memory, as liveness.cpp adds it up.
-struct MemoryCall {
-  bool on_compute = false, has_tasks = true;
-  double peak = 0, end = 0, beside = 0;  ///< Of all categories.
-  std::shared_ptr<const BodyCurve> curve;
-
-  MemoryCall() = default;
-  MemoryCall(bool compute, bool tasks, BodyCurve of)
-      : on_compute(compute),
-        has_tasks(tasks),
-        peak(of.peak),
-        end(sum(of.at_end)),
-        beside(sum(of.beside)),
-        curve(std::make_shared<const BodyCurve>(std::move(of))) {}
-};
 
 /// The streams of a lane: kernels, calls between replicas, and those between copies of what is sharded.
 enum class CallStream : unsigned char { compute, replicas, copies };

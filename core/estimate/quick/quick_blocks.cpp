@@ -8,56 +8,6 @@
 
 namespace rehearse {
 
-namespace {
-
-/// Adds calls up as liveness.cpp does along a role.
-class PassWalk {
- public:
-  /// `times` calls of a body on the compute stream.
-  void compute(const BodyCurve& c, int times) {
-    if (times <= 0) return;
-    look(c, 0);
-    kernels_ = true;
-    Amounts each = c.at_end;
-    subtract(each, c.beside);
-    for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] - out_.leaving[i];
-    out_.leaving = {};
-    if (times == 1) return;
-    for (const int i : {0, times - 2}) look(c, i, each);
-    for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] * (times - 1);
-  }
-
-  void beside(const BodyCurve& c) {
-    look(c, 0);
-    add(now_, c.at_end);
-    add(out_.leaving, c.beside);
-  }
-
-  PassMemory result() {
-    out_.kept = now_;
-    subtract(out_.kept, out_.leaving);
-    out_.kept_in_all = sum(out_.kept);
-    out_.leaving_in_all = sum(out_.leaving);
-    return out_;
-  }
-
- private:
-  void look(const BodyCurve& c, int before, const Amounts& each = {}) {
-    Amounts here = now_;
-    for (std::size_t i = 0; i < here.size(); ++i) here[i] += c.at_peak[i] + each[i] * before;
-    double& most = kernels_ ? out_.after : out_.until_kernels;
-    if (sum(here) <= most) return;
-    most = sum(here);
-    (kernels_ ? out_.at_after : out_.at_until) = here;
-  }
-
-  PassMemory out_;
-  Amounts now_{};
-  bool kernels_ = false;
-};
-
-}  // namespace
-
 double ChunkPass::offset(int blocks) const {
   const int before = static_cast<int>(head.size()) - 1;
   if (blocks <= before) return nth(head, blocks);
@@ -165,13 +115,13 @@ PassMemory QuickBlocks::memory_of(PassKind pass, ChunkKind kind, int layers) con
   const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
              last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
-  PassWalk walk;
-  if (stages_ && !(forward ? first : last)) walk.beside(*message.receive.curve);
+  PassMemoryWalk walk;
+  if (stages_ && !(forward ? first : last)) walk.add(message.receive);
   for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
-    if (forward && block->input_seconds >= 0) walk.beside(*block->input.curve);
-    walk.compute(*nth(block->memory, pass).curve, times);
+    if (forward && block->input_seconds >= 0) walk.add(block->input);
+    walk.add(nth(block->memory, pass), times);
   }
-  if (stages_ && !(forward ? last : first)) walk.beside(*message.send.curve);
+  if (stages_ && !(forward ? last : first)) walk.add(message.send);
   return walk.result();
 }
 

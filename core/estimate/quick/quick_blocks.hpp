@@ -7,25 +7,15 @@
 
 #include "core/estimate/estimate_prices.hpp"
 #include "core/estimate/quick/pass_calls.hpp"
+#include "core/estimate/quick/pass_memory.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
 #include "core/model/network.hpp"
-#include "core/program/liveness_curve.hpp"
 
 namespace rehearse {
 
 /// Where a chunk stands in the model: the first has what comes before the layers, the last what comes after.
 enum class ChunkKind : unsigned char { first, middle, last, whole };
 inline constexpr int kChunkKinds = 4;
-
-/// Memory over one pass, relative to its start. A message that left before is held until the pass's first kernels are
-/// done.
-struct PassMemory {
-  double until_kernels = 0, after = 0;  ///< Most held: up to the end of the first kernels, and from there on. Bytes.
-  Amounts at_until{}, at_after{};       ///< By category at those moments.
-  Amounts kept{};                       ///< At the end, its own message gone.
-  Amounts leaving{};                    ///< That message.
-  double kept_in_all = 0, leaving_in_all = 0;
-};
 
 /// One direction of one chunk.
 struct ChunkPass {

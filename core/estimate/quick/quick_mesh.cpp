@@ -175,18 +175,20 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   ExprContext at = program_.mesh.context(stage.rank);
   at.tables = &program_.tables;
   std::set<std::pair<int, int>> seen;
+  PassMemoryWalk tail;
   for (std::size_t i = static_cast<std::size_t>(tail_of(program_, role, parts_)); i < role.step.size(); ++i) {
     const Entry& e = role.step[i];
     if (!in_passes_ && !seen.emplace(e.body, e.bindings).second) continue;
     at.layer = e.layer;
     const Body& body = nth(program_.bodies, e.body);
     const BodyCurve curve = body_curve(program_, at, body, nth(program_.binding_sets, e.bindings));
-    if (in_passes_) stage.tail_calls.emplace_back(e.stream == 0, body.graph.size() > 0, curve);
+    if (in_passes_) tail.add({e.stream == 0, body.graph.size() > 0, curve});
     if (!curve.later.empty()) complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;
     stage.at_tail_peak = curve.at_peak;
   }
+  stage.tail_memory = tail.result();
 }
 
 MeshMessages QuickMesh::messages(Bytes bytes, bool blocking) const {

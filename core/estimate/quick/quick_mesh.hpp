@@ -14,7 +14,6 @@
 #include "core/estimate/quick/pass_calls.hpp"
 #include "core/estimate/quick/quick_tail.hpp"
 #include "core/price/memory_rule.hpp"
-#include "core/program/liveness_curve.hpp"
 
 namespace rehearse {
 
@@ -43,8 +42,8 @@ struct MeshStage {
   Amounts at_tail_peak{};
   Bytes cached{0};  ///< What the allocator keeps besides.
   Bytes capacity;
-  StageCalls between;                  ///< Where passes have calls of their own (QuickMesh::in_passes).
-  std::vector<MemoryCall> tail_calls;  ///< Likewise: those after the last pass.
+  StageCalls between;      ///< Where passes have calls of their own (QuickMesh::in_passes).
+  PassMemory tail_memory;  ///< Likewise: of what follows the last pass.
 };
 
 /// Messages of one size: from each stage to the next, the last one's to the first, and the other way.

@@ -124,7 +124,8 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
     if (!out.whole) return out;
     stages.push_back(visits_of(order, s, shape, shape.microbatches));
   }
-  out.visits = sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0), std::vector<char>(static_cast<std::size_t>(out.messages), 0)});
+  out.visits = sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0),
+                                     std::vector<char>(static_cast<std::size_t>(out.messages), 0)});
   return out;
 }
 

@@ -9,10 +9,11 @@ namespace rehearse {
 namespace {
 
 /// Times grow evenly with microbatches, chunks per stage and stages. Pipelines of more than
-/// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
-/// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
-/// several chunks more than two from one and two, where calls of the passes do not pile up.
-constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
+/// `kLong` stages are extrapolated from `kShort` and `kMedium`, with as many microbatches per stage, or from `kShort`
+/// and `kLong` where that many microbatches divide only by those; from `kManyChunks` chunks on from `kFewChunks` and
+/// `kMoreChunks`; more than three rounds of microbatches from two and three, with several chunks more than two from one
+/// and two, where calls of the passes do not pile up.
+constexpr int kShort = 4, kMedium = 6, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
 int far_rounds(const PipelineShape& shape, bool calls) { return shape.virtual_stages > 1 && !calls ? 2 : 3; }
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
@@ -67,12 +68,17 @@ const ForkedOrder& QuickStep::forked(const QuickParts& parts, PipelineShape shap
   return at->second;
 }
 
+/// The scenario's shape, with fewer microbatches where no more is ever alive with more: a few rounds then show every
+/// moment.
+PipelineShape QuickStep::telling(const QuickParts& parts) {
+  PipelineShape few = parts.shape;
+  few.microbatches = std::min(few.microbatches, 3 * few.stages);
+  return parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, parts.shape) ? few
+                                                                                                      : parts.shape;
+}
+
 const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
-  PipelineShape shape = parts.shape;
-  // Where no more is ever alive with more microbatches, a few rounds show every moment.
-  PipelineShape few = shape;
-  few.microbatches = std::min(shape.microbatches, 3 * shape.stages);
-  if (parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, shape)) shape = few;
+  const PipelineShape shape = telling(parts);
   // Stages that are alike are three; the others are known by their number.
   const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
   const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape));
@@ -177,12 +183,13 @@ void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const auto part = [&](int stages) {
     return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)};
   };
-  if (p <= kLong || !alike || std::int64_t{m} * kShort % p != 0 || std::int64_t{m} * kLong % p != 0)
-    return play_chunks(parts, parts.shape, lanes);
+  const auto divides = [&](int stages) { return std::int64_t{m} * stages % p == 0; };
+  const int far = divides(kMedium) ? kMedium : kLong;
+  if (p <= kLong || !alike || !divides(kShort) || !divides(far)) return play_chunks(parts, parts.shape, lanes);
   stages_ = lanes;
   play_chunks(parts, part(kShort), stages_);
-  play_chunks(parts, part(kLong), lanes);
-  go_on(stages_, lanes, static_cast<double>(p - kLong) / (kLong - kShort));
+  play_chunks(parts, part(far), lanes);
+  go_on(stages_, lanes, static_cast<double>(p - far) / (far - kShort));
 }
 
 /// The tails from where `lanes_` stand.
@@ -332,6 +339,10 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     add(total, early ? p.at_until : p.at_after);
     if (early && gone != nullptr) add(total, gone->leaving);
   }
+  set_memory(stage, total, rule, out);
+}
+
+void QuickStep::set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out) {
   out.memory.role = stage.role;
   out.memory.rank = stage.rank;
   out.memory.cached = stage.cached;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -46,10 +47,9 @@ class QuickStep {
   void set_calls(const QuickParts& parts);
   [[nodiscard]] QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction) const;
   void memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
-  template <class Adder>
-  void add_pass(const QuickParts& parts, int kind, const Slot& slot, int microbatches, Adder& course);
-  template <class Adder>
-  void add_stage(const QuickParts& parts, int kind, Adder& course);
+  const PassMemory& pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches);
+  static PipelineShape telling(const QuickParts& parts);
+  static void set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out);
   const std::vector<Slot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
   void start(const QuickParts& parts);
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
@@ -70,6 +70,8 @@ class QuickStep {
   std::map<std::array<int, 5>, std::vector<Slot>> slots_;  ///< By schedule, shape and stage.
   using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
   std::array<BlockList, std::size_t{2} * kChunkKinds> lists_;  ///< 2 * kind + direction.
+  /// By kind of stage, chunk of the stage, direction, and whether first and last: of the scenario at hand.
+  std::vector<std::optional<PassMemory>> pass_memories_;
   /// The last three from the shorter of two that are extrapolated.
   std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
 };

@@ -1,0 +1,43 @@
+#include "core/estimate/quick/pass_memory.hpp"
+
+namespace rehearse {
+
+void PassMemoryWalk::add(const MemoryCall& call, int times) {
+  if (times <= 0) return;
+  const BodyCurve& c = *call.curve;
+  Amounts each = c.at_end;
+  look(c, 0);
+  if (call.on_compute) {
+    subtract(each, c.beside);
+  } else {
+    for (std::size_t i = 0; i < each.size(); ++i) out_.leaving[i] += c.beside[i] * times;
+  }
+  if (call.on_compute && call.has_tasks) {
+    kernels_ = true;
+    subtract(now_, out_.leaving);
+    out_.leaving = {};
+  }
+  rehearse::add(now_, each);
+  if (times == 1) return;
+  for (const int i : {0, times - 2}) look(c, i, each);
+  for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] * (times - 1);
+}
+
+PassMemory PassMemoryWalk::result() {
+  out_.kept = now_;
+  subtract(out_.kept, out_.leaving);
+  out_.kept_in_all = sum(out_.kept);
+  out_.leaving_in_all = sum(out_.leaving);
+  return out_;
+}
+
+void PassMemoryWalk::look(const BodyCurve& c, int before, const Amounts& each) {
+  Amounts here = now_;
+  for (std::size_t i = 0; i < here.size(); ++i) here[i] += c.at_peak[i] + each[i] * before;
+  double& most = kernels_ ? out_.after : out_.until_kernels;
+  if (sum(here) <= most) return;
+  most = sum(here);
+  (kernels_ ? out_.at_after : out_.at_until) = here;
+}
+
+}  // namespace rehearse

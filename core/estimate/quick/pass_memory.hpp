@@ -1,0 +1,51 @@
+#pragma once
+// What a pass does to memory, from the calls of which it consists.
+
+#include <memory>
+#include <utility>
+
+#include "core/program/liveness_curve.hpp"
+
+namespace rehearse {
+
+/// One call: an entry of a role.
+struct MemoryCall {
+  bool on_compute = false, has_tasks = true;
+  double peak = 0, end = 0;  ///< Of all categories.
+  std::shared_ptr<const BodyCurve> curve;
+
+  MemoryCall() = default;
+  MemoryCall(bool compute, bool tasks, BodyCurve of)
+      : on_compute(compute),
+        has_tasks(tasks),
+        peak(of.peak),
+        end(sum(of.at_end)),
+        curve(std::make_shared<const BodyCurve>(std::move(of))) {}
+};
+
+/// Memory over one pass, relative to its start. Buffers of calls beside kernels, as of a message that left before, are
+/// held until the pass's first kernels are done.
+struct PassMemory {
+  double until_kernels = 0, after = 0;  ///< Most held: up to the end of the first kernels, and from there on. Bytes.
+  Amounts at_until{}, at_after{};       ///< By category at those moments.
+  Amounts kept{};                       ///< At the end, such buffers of its own gone.
+  Amounts leaving{};                    ///< These buffers.
+  double kept_in_all = 0, leaving_in_all = 0;
+};
+
+/// Adds calls up as liveness.cpp does along a role.
+class PassMemoryWalk {
+ public:
+  /// `times` equal calls in a row.
+  void add(const MemoryCall& call, int times = 1);
+  [[nodiscard]] PassMemory result();
+
+ private:
+  void look(const BodyCurve& c, int before, const Amounts& each = {});
+
+  PassMemory out_;
+  Amounts now_{};
+  bool kernels_ = false;
+};
+
+}  // namespace rehearse
