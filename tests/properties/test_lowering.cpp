@@ -133,10 +133,10 @@ TEST_CASE("shards add up to the model on every replica") {
       const ExprContext at = p.mesh.context(rank);
       for (const Role::Persistent& held : nth(p.roles, nth(p.role_of_rank, rank)).persistent) {
         const Tensor& t = nth(p.tensors, held.tensor);
-        // FSDP in mixed precision stores the master copy only, and so does whatever keeps its slices on the host.
-        const bool alone =
-            offloads_parameters(job.strategy) || (job.strategy.offload == Offload::none && job.strategy.fsdp.enabled &&
-                                                  job.strategy.dp_shard * job.strategy.cp > 1);
+        // FSDP in mixed precision stores the master copy only, where that lies beside what is computed, or both are in
+        // host memory.
+        const bool alone = job.strategy.fsdp.enabled && job.strategy.dp_shard * job.strategy.cp > 1 &&
+                           (offloads_parameters(job.strategy) || job.strategy.offload == Offload::none);
         const bool master = alone && t.name.find(".master") != std::string::npos;
         if (t.category != MemoryCategory::weights && !master) continue;
         // Experts' copies lie along edp, unless that slices them.

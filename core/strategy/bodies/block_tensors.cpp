@@ -84,17 +84,17 @@ std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec,
     const OpSpec& op = spec.ops[o];
     const bool fp8 = ops::in_fp8(frame, spec, op), gathered = once && !fp8 && gathers(op, value, param);
     if (gathered) nth(block.gathers_once, op.inputs[0]) = true;
+    // What runs again in backward reads its inputs as they are kept.
+    if (nth(block.module_of, o) >= 0 && !gathered)
+      for (const int t : op.inputs) nth(as_stored, t) = true;
     if (fp8 && !ops::casts_gathered(frame)) continue;  // Their inputs are kept in fp8.
     for (const int t : lowering_of(op.kind).saved(op, options, frame)) {
       nth(needed, t) = true;
-      if (!gathered || nth(block.module_of, o) >= 0) nth(as_stored, t) = true;
+      if (!gathered) nth(as_stored, t) = true;
     }
   }
   if (block.recompute_all) return nothing;
   std::vector<bool> kept = kept_values(spec, std::move(needed), block.module_of, block.unread_again);
-  for (std::size_t o = 0; o < spec.ops.size(); ++o)
-    for (const int t : spec.ops[o].inputs)
-      if (block.module_of[o] >= 0) nth(as_stored, t) = true;
   for (std::size_t t = 0; t < kept.size(); ++t) {
     block.keeps_gathered[t] = kept[t] && block.gathers_once[t];
     kept[t] = kept[t] && (as_stored[t] || !block.gathers_once[t]);

@@ -31,6 +31,10 @@ class OffloadParameters final : public Strategy {
     if (s.offload != Offload::optimizer && s.offload != Offload::all)
       throw NoLowering("offload_parameters has no lowering for an optimizer on the device", kOffloadParameters.name(),
                        "set strategy.offload to optimizer, or to all");
+    if ((s.fsdp.enabled ? s.dp_shard : s.dp) * s.cp == 1)
+      throw NoLowering("offload_parameters has no lowering where one GPU holds all slices of a parameter",
+                       kOffloadParameters.name(),
+                       "set strategy.dp to 2 or more, or strategy.offload_parameters to false");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     (void)request;

@@ -6,6 +6,7 @@
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
 #include "core/program/body.hpp"
+#include "core/program/validate/validate.hpp"
 #include "core/strategy/operators/linear_loss.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
@@ -72,6 +73,22 @@ TEST_CASE("on the chip, logits are made twice and stored never") {
   }
   // Logits and their gradient, 16 bits each, are what the step of the stored loss holds at its peak beside the rest.
   CHECK(head_peak(stored) - head_peak(on_chip) > 1.5 * kHeadLogits);
+}
+
+TEST_CASE("what is gathered for a product that runs again is kept as it was gathered, and given back") {
+  for (const char* kept : {"stored", "on_chip", "chunks"}) {
+    INFO(kept);
+    Job job = joined_head(kept);
+    job.strategy.tp = 2;
+    job.strategy.sequence_parallel = true;
+    job.workload.kernels.declared.set("framework.keeps_gathered_inputs", true);
+    job.microbatches = 4;
+    const Program few = job.lower();
+    job.microbatches = 12;
+    const Program many = job.lower();
+    CHECK_NOTHROW(validate(many));
+    CHECK(peak_of_stage(many, 0) == peak_of_stage(few, 0));
+  }
 }
 
 TEST_CASE("in chunks, every product of the head runs in forward, and none twice") {
