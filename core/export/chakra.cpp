@@ -1,6 +1,6 @@
 // Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): one protobuf file a rank, a node for each
-// task of the step. Times are what the cost model gives each task alone; ASTRA-sim reads num_ops, tensor_size,
-// comm_type, comm_size and pg_name.
+// task of the step. Times are what the cost model gives each task alone; ASTRA-sim reads num_ops, tensor_size (of
+// copies, too), comm_type, comm_size and pg_name.
 
 #include <algorithm>
 #include <cmath>
@@ -68,15 +68,38 @@ std::uint64_t comm_type(CollectiveOp op) {
       std::begin(kChakraCollectives));
 }
 
+// ---- groups
+
+/// Numbers from 1 on, by group and first member: of the groups of two ranks and more.
+using GroupNumbers = std::map<std::pair<int, int>, int>;
+
+GroupNumbers number_groups(const Program& p) {
+  GroupNumbers out;
+  for (int g = 0; g < static_cast<int>(p.groups.size()); ++g)
+    for (int r = 0; r < p.mesh.ranks(); ++r) {
+      const std::vector<int> members = p.mesh.members(nth(p.groups, g), r, p.exprs);
+      if (members.size() > 1 && members.front() == r) out.emplace(std::pair(g, r), static_cast<int>(out.size()) + 1);
+    }
+  return out;
+}
+
+Json ranks_of_groups(const Program& p, const GroupNumbers& numbers) {
+  Json out = Json::object();
+  for (const auto& [group, number] : numbers)
+    out[fmt::format("{}", number)] = p.mesh.members(nth(p.groups, group.first), group.second, p.exprs);
+  return out;
+}
+
 // ---- the step of one rank
 
 using Ids = std::vector<std::uint64_t>;
 
 class RankWriter {
  public:
-  RankWriter(const ExportInput& in, int rank)
+  RankWriter(const ExportInput& in, const GroupNumbers& groups, int rank)
       : in_(in),
         p_(in.program),
+        groups_(groups),
         rank_(rank),
         role_(nth(p_.roles, nth(p_.role_of_rank, rank))),
         at_(p_.mesh.context(rank)) {
@@ -173,10 +196,15 @@ class RankWriter {
       attribute(node, "num_ops", kInt64, whole(matmul_flops(p_, *c, at_).value()));
       attribute(node, "tensor_size", kInt64, whole(operand_bytes(t, body)));
     } else if (const auto* g = std::get_if<CollectiveTask>(&t.kind)) {
-      const GroupSpec& group = nth(p_.groups, g->group);
+      const std::vector<int> members = p_.mesh.members(nth(p_.groups, g->group), rank_, p_.exprs);
+      const double bytes = CostModel::collective_bytes(p_, t, body, at_).value(),
+                   parts = chakra_puts_in_part(name_of(g->op)) ? static_cast<double>(members.size()) : 1.0;
       attribute(node, "comm_type", kInt64, comm_type(g->op));
-      attribute(node, "comm_size", kInt64, whole(CostModel::collective_bytes(p_, t, body, at_).value()));
-      attribute(node, "pg_name", group_name(group));
+      attribute(node, "comm_size", kInt64, whole(bytes / parts));
+      attribute(node, std::string(kChakraGroupSize), kInt64, members.size());
+      if (const auto at = groups_.find({g->group, members.front()}); at != groups_.end())
+        attribute(node, "pg_name", fmt::format("{}", at->second));
+      attribute(node, "pg_desc", fmt::format("{}.{}", nth(p_.groups, g->group).name, members.front()));
     } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
       const std::vector<int> members = p_.mesh.members(nth(p_.groups, m->group), rank_, p_.exprs);
       const auto peer =
@@ -186,17 +214,14 @@ class RankWriter {
       attribute(node, "comm_dst", kInt64, sends ? peer : static_cast<std::uint64_t>(rank_));
       attribute(node, "comm_tag", kInt64, static_cast<std::uint64_t>(m->edge));
       attribute(node, "comm_size", kInt64, whole(operand_bytes(t, body)));
+    } else if (std::holds_alternative<CopyTask>(t.kind)) {
+      attribute(node, "tensor_size", kInt64, whole(operand_bytes(t, body) / 2));  // Read, and written.
     }
-  }
-
-  /// One name for the members of a group, another for those of its neighbour.
-  [[nodiscard]] std::string group_name(const GroupSpec& group) const {
-    const std::vector<int> members = p_.mesh.members(group, rank_, p_.exprs);
-    return members.empty() ? group.name : fmt::format("{}.{}", group.name, members.front());
   }
 
   const ExportInput& in_;
   const Program& p_;
+  const GroupNumbers& groups_;
   int rank_;
   const Role& role_;
   ExprContext at_;
@@ -229,15 +254,10 @@ const std::vector<Rule>& rules_chakra() {
 Exported write_chakra(const ExportInput& in) {
   Exported out;
   const std::vector<int> ranks = ranks_of(in.program);
+  const GroupNumbers groups = number_groups(in.program);
   for (const int rank : ranks)
-    out.files.push_back({fmt::format("{}.{}.et", in.name, rank), RankWriter(in, rank).run(), false, true});
-  Json groups = Json::object();
-  for (const GroupSpec& g : in.program.groups)
-    for (int r = 0; r < in.program.mesh.ranks(); ++r) {
-      const std::vector<int> members = in.program.mesh.members(g, r, in.program.exprs);
-      if (members.size() > 1 && members.front() == r) groups[fmt::format("{}.{}", g.name, r)] = members;
-    }
-  out.files.push_back({"comm_group.json", groups.dump() + "\n", false, false});
+    out.files.push_back({fmt::format("{}.{}.et", in.name, rank), RankWriter(in, groups, rank).run(), false, true});
+  out.files.push_back({std::string(kChakraGroups), ranks_of_groups(in.program, groups).dump() + "\n", false, false});
   out.settings.push_back({"strategy", "", "nodes", fmt::format("{} ranks", ranks.size())});
   out.left_out.push_back(
       {"cluster", in.cluster.name(), "a trace says what runs, not on what: --to simgrid writes that"});

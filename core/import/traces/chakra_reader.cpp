@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -203,9 +204,27 @@ int rank_in_name(const std::string& path) {
   return begin == end ? 0 : std::stoi(name.substr(begin, end - begin));
 }
 
+/// Ranks by group, from comm_group.json beside the trace; none where there is no such file.
+std::map<std::string, std::vector<int>> groups_beside(const std::string& path, const TraceLimits& limits) {
+  const std::string file = (std::filesystem::path(path).parent_path() / kChakraGroups).string();
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return {};
+  const nlohmann::json json = load_json(file, {100'000'000, limits.depth});
+  std::map<std::string, std::vector<int>> out;
+  for (const auto& [name, ranks] : json.items()) {
+    const auto is_rank = [](const nlohmann::json& r) { return r.is_number_unsigned() && r <= 100'000'000; };
+    if (!ranks.is_array() || !std::all_of(ranks.begin(), ranks.end(), is_rank))
+      throw Error(ErrorKind::usage, fmt::format("group '{}' is no list of ranks", name), file,
+                  R"(it is {"1": [0, 1], ...}, or moved away)");
+    out[name] = ranks.get<std::vector<int>>();
+  }
+  return out;
+}
+
 class Collector {
  public:
-  Collector(const std::string& origin, const TraceLimits& limits) : limits_(limits) {
+  Collector(const std::string& origin, const TraceLimits& limits)
+      : limits_(limits), groups_(groups_beside(origin, limits)) {
     out_.file = origin;
     out_.rank = rank_in_name(origin);
   }
@@ -325,9 +344,33 @@ class Collector {
                                                   : "unknown";
     c.sized = n.find("comm_size") != nullptr;
     c.bytes = Bytes{std::max(0.0, n.number("comm_size"))};
-    if (const Attribute* group = n.find("pg_name")) c.group = group->text;
+    if (type == ChakraNode::comm_coll)
+      set_group(n, c);
+    else
+      set_peer(n, type == ChakraNode::comm_send, c);
     out_.calls.push_back(std::move(c));
     return static_cast<std::int32_t>(out_.calls.size()) - 1;
+  }
+  /// A group of no list is one of all ranks; nobody says how many those are. What a rank gathers is its part of each.
+  void set_group(const Node& n, CommunicationCall& c) const {
+    const Attribute* name = n.find("pg_name");
+    const Attribute* told = n.find("pg_desc");
+    if (name != nullptr) c.group = told != nullptr ? told->text : name->text;
+    if (const auto at = name == nullptr ? groups_.end() : groups_.find(name->text); at != groups_.end())
+      c.members = at->second;
+    c.group_size = c.members.empty() ? static_cast<int>(std::clamp(n.number(kChakraGroupSize), 0.0, 1e8))
+                                     : static_cast<int>(c.members.size());
+    if (!chakra_puts_in_part(c.op)) return;
+    c.sized = c.sized && c.group_size > 0;
+    c.bytes *= c.group_size;
+  }
+  /// The two ends of a message are a group of two.
+  void set_peer(const Node& n, bool sends, CommunicationCall& c) const {
+    const Attribute* peer = n.find(sends ? "comm_dst" : "comm_src");
+    if (peer == nullptr || peer->number < 0 || peer->number > 1e8) return;
+    const auto other = static_cast<int>(peer->number);
+    c.members = {std::min(out_.rank, other), std::max(out_.rank, other)};
+    c.group_size = 2;
   }
   std::int32_t intern(const std::string& name) {
     const auto [at, fresh] = known_.try_emplace(name, static_cast<std::int32_t>(out_.names.size()));
@@ -337,6 +380,7 @@ class Collector {
 
   RankTrace out_;
   TraceLimits limits_;
+  std::map<std::string, std::vector<int>> groups_;
   std::map<std::string, std::int32_t> known_;
   std::vector<Placed> nodes_;  // Until a node has a start.
   bool timed_ = false;

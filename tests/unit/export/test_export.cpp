@@ -318,6 +318,32 @@ TEST_CASE("A Chakra trace imports again to the Program's totals") {
   }
 }
 
+// As astra-sim/astra-sim @518bd51 reads them (astra-sim/workload/Workload.cc): initialize_comm_groups, issue_coll_comm,
+// issue_send_comm, issue_recv_comm, issue_remote_mem.
+TEST_CASE("Groups and peers of Chakra traces are numbers that every rank understands alike") {
+  const Plan plan("llama3_70b_h100_64.json", {"training.global_batch=32"});
+  const Exported e = plan.to("chakra");
+  const std::filesystem::path folder = std::filesystem::path(ScratchFile("", "").path() + ".folder");
+  std::filesystem::create_directory(folder);
+  for (const ExportedFile& f : e.files) std::ofstream(folder / f.name, std::ios::binary) << f.text;
+  const auto groups = nlohmann::json::parse(file(e, "comm_group.json")->text);
+  for (const auto& [name, ranks] : groups.items()) {
+    CHECK(std::to_string(std::stoi(name)) == name);
+    CHECK(std::stoi(name) > 0);
+    CHECK(ranks.size() > 1);
+  }
+  for (const int rank : {0, 7, 8, 63}) {
+    const RankTrace read = read_trace((folder / ("plan." + std::to_string(rank) + ".et")).string()).front();
+    for (const CommunicationCall& c : read.calls) {
+      REQUIRE(c.members.size() > 1);
+      CHECK(std::count(c.members.begin(), c.members.end(), rank) == 1);
+      CHECK(c.group_size == static_cast<int>(c.members.size()));
+      if (c.op == "send" || c.op == "receive") CHECK(c.members.size() == 2);
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("A node of a Chakra trace comes after what it waits for") {
   const Plan plan("llama3_8b_h100_8.json", {"training.global_batch=8"});
   const Exported e = plan.to("chakra");
