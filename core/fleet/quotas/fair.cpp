@@ -45,11 +45,7 @@ class Fair final : public Quota {
     return most;
   }
 
-  bool may_claim(int queue, std::int64_t milli) const override {
-    for (int q = queue; q > 0; q = tree()[q].parent)
-      if (used(q) + amount(milli) > std::max(fair_of(q), tree()[q].settings.guaranteed) + kSlack) return false;
-    return true;
-  }
+  bool may_claim(int queue, std::int64_t milli) const override { return within(queue, amount(milli)); }
 
   bool yields(const JobState& c, const JobState& v) const override {
     if (c.queue == v.queue) return tree()[c.queue].settings.preempts_own && v.job->priority < c.job->priority;
@@ -59,6 +55,8 @@ class Fair final : public Quota {
     const auto [mine, theirs] = branches(c.queue, v.queue);
     const Request& r = c.job->request;
     const double wanted = static_cast<double>(r.elastic() ? r.min_gpus : r.gpus) * r.milli / kWholeGpu;
+    for (int q = tree()[c.queue].parent; q != tree()[mine].parent && q > 0; q = tree()[q].parent)
+      if (!within(q, wanted)) return false;
     const bool above_share = used(theirs) > fair_of(theirs) + kSlack;
     const bool own = used(mine) + wanted <= tree()[mine].settings.guaranteed + kSlack &&
                      used(theirs) > tree()[theirs].settings.guaranteed + kSlack;
@@ -78,6 +76,11 @@ class Fair final : public Quota {
   static double amount(std::int64_t milli) { return static_cast<double>(milli) / kWholeGpu; }
   [[nodiscard]] double used(int q) const { return amount(tree()[q].used); }
   [[nodiscard]] double fair_of(int q) const { return nth(fair_, q); }
+
+  /// Whether the queue holds no more than its share, or its own, with `more` GPUs.
+  [[nodiscard]] bool within(int q, double more) const {
+    return used(q) + more <= std::max(fair_of(q), tree()[q].settings.guaranteed) + kSlack;
+  }
 
   void divide_below(int parent) {
     const std::vector<int>& children = tree()[parent].children;
