@@ -17,19 +17,19 @@ namespace rehearse::fleet {
 namespace {
 
 void check_nodes(const Fleet& f) {
-  if (f.nodes.empty()) refuse_at(f.name + ": /cluster", "no node to run jobs on", "state a cluster or \"nodes\"");
+  if (f.nodes.empty()) refuse_at(f.origin + ": /cluster", "no node to run jobs on", "state a cluster or \"nodes\"");
   std::set<std::string> names;
   for (const Node& n : f.nodes) {
     if (!names.insert(n.name).second)
-      refuse_at(f.name + ": /cluster", fmt::format("two nodes are called '{}'", n.name), "give each its own name");
+      refuse_at(f.origin + ": /cluster", fmt::format("two nodes are called '{}'", n.name), "give each its own name");
     if (n.gpus < 1 && n.cpu_milli == 0)
-      refuse_at(f.name + ": /cluster", fmt::format("node '{}' has {} GPUs", n.name, n.gpus), "1 or more");
+      refuse_at(f.origin + ": /cluster", fmt::format("node '{}' has {} GPUs", n.name, n.gpus), "1 or more");
   }
   for (const Outage& o : f.outages) {
     if (!names.contains(o.node))
       throw unknown_name("node", o.node, std::vector<std::string>(names.begin(), names.end()));
     if (o.down.value() < 0 || o.up < o.down)
-      refuse_at(f.name + ": /outages", fmt::format("'{}' comes back before it goes", o.node), "down first, then up");
+      refuse_at(f.origin + ": /outages", fmt::format("'{}' comes back before it goes", o.node), "down first, then up");
   }
 }
 
@@ -54,7 +54,7 @@ void check_queues(const Fleet& f, const QuotaTree& tree) {
     if (n.parent == 0) sum += std::max(n.settings.guaranteed, below);
   }
   if (sum > gpus * (1 + 1e-9))
-    refuse_at(f.name + ": /queues",
+    refuse_at(f.origin + ": /queues",
               fmt::format("queues are guaranteed {:.6g} GPUs, and the cluster has {:.6g}", sum, gpus),
               "lower 'guaranteed' of some, or add nodes");
 }

@@ -121,6 +121,7 @@ struct Failures {
 
 struct Fleet {
   std::string name;
+  std::string origin{};  ///< Of the file, for errors.
   std::vector<Node> nodes;
   std::vector<Queue> queues;
   std::vector<Job> jobs;  ///< In any order.

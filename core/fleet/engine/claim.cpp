@@ -57,6 +57,7 @@ bool Pass::claim(JobState& j) {
 }
 
 bool Pass::shrink_others(JobState& j) {
+  if (!engine_.elastic_runs()) return false;
   std::vector<JobState*> able;
   std::int64_t over = 0;
   for (const JobId id : engine_.running()) {

@@ -176,6 +176,7 @@ void Engine::start(JobState& j, Holding held, int gpus) {
   tree_.use(j.queue, amounts_of(j.held));
   nth(slot_, j.id) = static_cast<int>(running_.size());
   running_.push_back(j.id);
+  if (j.job->request.elastic()) ++elastic_running_;
   schedule_end(j);
 }
 
@@ -221,6 +222,7 @@ void Engine::stop(JobState& j, Stop why, bool given) {
   nth(running_, slot) = running_.back();
   nth(slot_, running_.back()) = slot;
   running_.pop_back();
+  if (j.job->request.elastic()) --elastic_running_;
   nth(slot_, j.id) = -1;
   if (why == Stop::finished) {
     r.end = JobEnd::done;

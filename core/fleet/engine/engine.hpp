@@ -32,6 +32,8 @@ class Engine {
   [[nodiscard]] Waiting& waiting() { return waiting_; }
   [[nodiscard]] JobState& job(JobId id) { return nth(states_, id); }
   [[nodiscard]] const std::vector<JobId>& running() const { return running_; }
+  /// Whether an elastic job runs: else nobody could shrink or grow.
+  [[nodiscard]] bool elastic_runs() const { return elastic_running_ > 0; }
   [[nodiscard]] std::int64_t releases() const { return releases_; }
   [[nodiscard]] const Shape& shape(const JobState& j) const { return nth(placer_.shapes(), j.shape); }
   [[nodiscard]] OrderKey key(const JobState& j) const { return order_->key(j, now_); }
@@ -97,6 +99,7 @@ class Engine {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   std::int64_t releases_ = 0;
+  int elastic_running_ = 0;
   JobId released_ = -1;  ///< Whose GPUs came free last.
   double next_look_ = kNever;
   std::int64_t coming_ = 0;  ///< Events that are not looks.

@@ -7,13 +7,13 @@
 namespace rehearse::fleet {
 
 void grow_elastic(Engine& engine) {
+  if (!engine.elastic_runs() || engine.waiting().count() > 0) return;
   std::vector<std::pair<OrderKey, JobState*>> able;
   for (const JobId id : engine.running()) {
     JobState& j = engine.job(id);
     if (engine.shape(j).request.elastic() && j.gpus < engine.shape(j).request.gpus && engine.stoppable(j))
       able.emplace_back(engine.key(j), &j);
   }
-  if (able.empty() || engine.waiting().count() > 0) return;
   std::sort(able.begin(), able.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [k, j] : able) {
     const Request& r = engine.shape(*j).request;

@@ -1,6 +1,7 @@
 // Small cases of rules, quotas and placements, worked by hand.
 
 #include "core/base/error.hpp"
+#include "core/fleet/advise.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/fleet/fleets.hpp"
 
@@ -123,6 +124,23 @@ TEST_CASE("Kueue's example of a cohort: what a queue may use is its own and what
   CHECK(most("team-b", 1, kUnlimited) == 21);
 }
 
+TEST_CASE("advice names the change for which others pay least") {
+  const Fleet f = shared(8, {queue("a", 4, "all"), queue("b", 2, "all"), queue("all", 0)},
+                         {{"a", {0, 100, 4}}, {"a", {0, 100, 2}}, {"b", {10, 20, 2}}}, "hard");
+  const AdviceAnswer a = advise(f, "a", Seconds{0});
+  CHECK(a.wait == Seconds{100});
+  REQUIRE(!a.changes.empty());
+  CHECK(a.changes.front().enough);
+  CHECK(a.changes.front().pays.empty());
+  // Two GPUs are nobody's: guaranteed to the queue they are enough, and the least that is.
+  const auto guarantee =
+      std::find_if(a.changes.begin(), a.changes.end(), [](const Advice& x) { return x.what == "guarantee a 6 GPUs"; });
+  REQUIRE(guarantee != a.changes.end());
+  CHECK(guarantee->enough);
+  CHECK(guarantee->sets == std::vector<std::string>{"queues.0.guaranteed=6"});
+  CHECK_THROWS_AS(advise(f, "c", Seconds{0}), Error);
+}
+
 TEST_CASE("why a job waits is said") {
   // Two nodes of 4: two jobs of 3 leave 1 + 1, which a job of 2 cannot use.
   const FleetResult r = run_fleet(small_fleet(2, 4, {{0, 10, 3}, {0, 10, 3}, {0, 5, 2}, {0, 5, 8}}));
@@ -148,7 +166,7 @@ TEST_CASE("what cannot be is refused, with its place") {
   CHECK(refusal([](Fleet& f) { f.queues[0].parent = "b", f.queues[1].parent = "a"; }) ==
         "f: /queues/0/parent: queue 'a' is above itself");
   CHECK(refusal([](Fleet& f) { f.queues[1].guaranteed = 5; }) ==
-        "test: /queues: queues are guaranteed 9 GPUs, and the cluster has 8");
+        ": /queues: queues are guaranteed 9 GPUs, and the cluster has 8");
   CHECK(refusal([](Fleet& f) { f.jobs[0].request.gpus = 9; }).find("can never run") != std::string::npos);
   CHECK(refusal([](Fleet& f) { f.queues[0].limit = 4, f.jobs[0].request.gpus = 5; }) ==
         "f: /jobs/0: job '0' can never run: queue 'a' may never hold 5 GPUs");
