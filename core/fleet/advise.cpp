@@ -21,8 +21,8 @@ using WaitsByQueue = std::map<std::string, Seconds>;
 
 class Adviser {
  public:
-  Adviser(const Fleet& fleet, const std::string& queue, Seconds bound, const RunOptions& options)
-      : fleet_(fleet), queue_(queue), bound_(bound), options_(options) {
+  Adviser(const Fleet& fleet, std::string queue, Seconds bound, RunOptions options)
+      : fleet_(fleet), queue_(std::move(queue)), bound_(bound), options_(std::move(options)) {
     options_.record = false;
   }
 

@@ -103,14 +103,15 @@ Job read_job(ObjectReader& r) {
   j.duration = r.quantity<Seconds>("duration");
   j.estimate = r.quantity<Seconds>("estimate", Seconds{0});
   j.preemptible = r.boolean("preemptible", true);
-  if (r.has("speeds"))
+  if (r.has("speeds")) {
     for (ObjectReader& s : r.objects("speeds")) {
       j.speeds.push_back({static_cast<int>(s.integer("gpus", {1, 1'000'000})), s.string("model", ""),
                           s.quantity<Seconds>("duration")});
       s.finish();
     }
-  else
+  } else {
     r.expect("speeds");
+  }
   r.finish();
   return j;
 }

@@ -22,7 +22,9 @@ class Clustering final : public Placement {
     const auto different = std::count_if(kinds.begin(), kinds.end(), [](int n) { return n > 0; });
     const bool alike = mine < kinds.size() && kinds[mine] > 0;
     const int band = alike ? (different == 1 ? 3 : 2) : (different == 0 ? 1 : 0);
-    return static_cast<double>(25 * (most_ - m[node].free_milli) / most_ + 25 * band);
+    // In whole numbers, as the program has it.
+    const std::int64_t full = 25 * (most_ - m[node].free_milli) / most_;
+    return static_cast<double>(full) + 25.0 * band;
   }
 
  private:

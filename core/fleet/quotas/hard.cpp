@@ -23,7 +23,8 @@ class Hard final : public Quota {
     for (int q = queue; q > 0; q = tree()[q].parent) {
       const QuotaTree::Node& n = tree()[q];
       // A group without a guarantee of its own has that of the queues in it.
-      const double most = n.children.empty() || n.settings.guaranteed > 0 ? n.settings.guaranteed : kUnlimited;
+      double most = kUnlimited;
+      if (n.children.empty() || n.settings.guaranteed > 0) most = n.settings.guaranteed;
       if (static_cast<double>(used(n) + milli) > std::min(most, n.settings.limit) * kWholeGpu) return false;
     }
     return true;

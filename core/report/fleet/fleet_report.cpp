@@ -163,9 +163,10 @@ Table comparison_table(const std::vector<PlayedFleet>& fleets) {
   row("mean completion", [](const PlayedFleet& p) { return time_text(waits_of(p, "").completion); });
   row("preemptions", [](const PlayedFleet& p) { return std::to_string(waits_of(p, "").preemptions); });
   row("ended after", [](const PlayedFleet& p) { return time_text(p.result->end - p.result->begin); });
-  for (const fleet::Queue& q : fleets.front().fleet->queues)
+  for (const fleet::Queue& q : fleets.front().fleet->queues) {
     if (waits_of(fleets.front(), q.name).jobs > 0)
       row("90 % wait of " + q.name, [&q](const PlayedFleet& p) { return time_text(waits_of(p, q.name).p90); });
+  }
   return t;
 }
 
