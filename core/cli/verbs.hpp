@@ -13,6 +13,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb sweep_verb();
 [[nodiscard]] Verb merge_verb();
 [[nodiscard]] Verb plan_verb();
+[[nodiscard]] Verb fleet_verb();
 [[nodiscard]] Verb lesson_verb();
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();

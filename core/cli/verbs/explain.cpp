@@ -21,6 +21,10 @@
 #include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
+#include "core/fleet/order.hpp"
+#include "core/fleet/placement.hpp"
+#include "core/fleet/quota.hpp"
+#include "core/fleet/rule.hpp"
 #include "core/lesson/lesson.hpp"
 #include "core/model/architecture.hpp"
 #include "core/model/images/layer_list.hpp"
@@ -270,6 +274,14 @@ const std::vector<ExplainKind>& kinds_explain() {
       {"strategy", explain_strategy, strategy_names},
       {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); },
        [] { return schedules().names(); }},
+      {"order", [](const std::string& n) { return explain_entry(fleet::orders(), n); },
+       [] { return fleet::orders().names(); }},
+      {"rule", [](const std::string& n) { return explain_entry(fleet::rules(), n); },
+       [] { return fleet::rules().names(); }},
+      {"quota", [](const std::string& n) { return explain_entry(fleet::quotas(), n); },
+       [] { return fleet::quotas().names(); }},
+      {"placement", [](const std::string& n) { return explain_entry(fleet::placements(), n); },
+       [] { return fleet::placements().names(); }},
       {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); },
        [] { return fabric_registry().names(); }},
       {"backend", [](const std::string& n) { return explain_entry(backends(), n); }, [] { return backends().names(); }},

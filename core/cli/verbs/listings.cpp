@@ -11,6 +11,10 @@
 #include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
+#include "core/fleet/order.hpp"
+#include "core/fleet/placement.hpp"
+#include "core/fleet/quota.hpp"
+#include "core/fleet/rule.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/lesson/lesson.hpp"
 #include "core/model/architecture.hpp"
@@ -207,6 +211,10 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"targets", [](const DataDirectory&) { return registered(exporters()); }},
       {"collectives", collectives},
       {"algorithms", [](const DataDirectory&) { return registered(collective_algorithms()); }},
+      {"orders", [](const DataDirectory&) { return registered(fleet::orders()); }},
+      {"rules", [](const DataDirectory&) { return registered(fleet::rules()); }},
+      {"quotas", [](const DataDirectory&) { return registered(fleet::quotas()); }},
+      {"placements", [](const DataDirectory&) { return registered(fleet::placements()); }},
       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
       {"keys", keys},

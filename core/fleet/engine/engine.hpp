@@ -1,0 +1,114 @@
+#pragma once
+// Plays a fleet: events in order of time, and after those of one moment a look at the jobs (pass.hpp).
+
+#include <memory>
+#include <optional>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "core/fleet/engine/placer.hpp"
+#include "core/fleet/engine/waiting.hpp"
+#include "core/fleet/quota.hpp"
+#include "core/fleet/result.hpp"
+#include "core/fleet/rule.hpp"
+
+namespace rehearse::fleet {
+
+enum class Stop { finished, preempted, failed, resized };
+
+class Engine {
+ public:
+  Engine(const Fleet& fleet, const RunOptions& options);
+  FleetResult run();
+
+  // For passes and rules.
+  [[nodiscard]] double now() const { return now_; }
+  [[nodiscard]] Machines& machines() { return machines_; }
+  [[nodiscard]] Placer& placer() { return placer_; }
+  [[nodiscard]] Quota& quota() { return *quota_; }
+  [[nodiscard]] QuotaTree& tree() { return tree_; }
+  [[nodiscard]] const Order& order() const { return *order_; }
+  [[nodiscard]] Waiting& waiting() { return waiting_; }
+  [[nodiscard]] JobState& job(JobId id) { return nth(states_, id); }
+  [[nodiscard]] const std::vector<JobId>& running() const { return running_; }
+  /// Whether an elastic job runs: else nobody could shrink or grow.
+  [[nodiscard]] bool elastic_runs() const { return elastic_running_ > 0; }
+  [[nodiscard]] std::int64_t releases() const { return releases_; }
+  [[nodiscard]] const Shape& shape(const JobState& j) const { return nth(placer_.shapes(), j.shape); }
+  [[nodiscard]] OrderKey key(const JobState& j) const { return order_->key(j, now_); }
+  /// When a running job ends by what its owner said; not before now.
+  [[nodiscard]] double expected_end(const JobState& j) const;
+  /// How long a waiting job will run by what its owner said.
+  [[nodiscard]] double expected_time(const JobState& j) const;
+  /// Whether it may be stopped: it is preemptible, and its restart and its first checkpoint are behind it, so that a
+  /// job that is stopped again and again still gets on.
+  [[nodiscard]] bool stoppable(const JobState& j) const;
+
+  /// A waiting job takes what `held` says, which is taken from machines() already.
+  void start(JobState& j, Holding held, int gpus);
+  /// A running job gives back what it holds; `given`: it is given back to machines() and the tree already.
+  void stop(JobState& j, Stop why, bool given = false);
+  /// A running job goes on with other GPUs, which are taken already.
+  void resize(JobState& j, Holding held, int gpus);
+  /// Without a word to anybody: a running job's GPUs are free, or taken again. For trials.
+  void lift(JobState& j);
+  void put_back(JobState& j);
+
+ private:
+  enum class Kind { finish, up, down, arrival, change, look };
+  struct Event {
+    double time;
+    Kind kind;
+    int id;
+    std::uint32_t epoch;
+    bool operator>(const Event& o) const { return std::tie(time, kind, id) > std::tie(o.time, o.kind, o.id); }
+  };
+
+  void set_up_jobs();
+  void set_up_failures();
+  void push(double time, Kind kind, int id = 0, std::uint32_t epoch = 0) { events_.push({time, kind, id, epoch}); }
+  void advance(double to);
+  void handle(const Event& e);
+  void node_down(int node);
+  void look();
+  void classify();
+  void bring_up_to_date(JobState& j);
+  void schedule_end(JobState& j);
+  void end_stay(JobState& j);
+  void wait(JobState& j);
+  void settle();
+  [[nodiscard]] double speed_of(const JobState& j, int gpus, const Holding& held) const;
+  void sample();
+  [[nodiscard]] bool told_to_stop();
+  FleetResult finish();
+
+  const Fleet& fleet_;
+  const RunOptions& options_;
+  Machines machines_;
+  std::unique_ptr<Order> order_;
+  std::unique_ptr<Rule> rule_;
+  std::unique_ptr<Quota> quota_;
+  Placer placer_;
+  QuotaTree tree_;
+  std::vector<int> node_of_queue_;  ///< Index in tree_ of each of Fleet::queues.
+  std::vector<JobState> states_;
+  std::vector<JobId> running_;
+  std::vector<int> slot_;  ///< Where a running job stands in running_.
+  Waiting waiting_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  double now_ = 0;
+  std::int64_t releases_ = 0;
+  int elastic_running_ = 0;
+  JobId released_ = -1;  ///< Whose GPUs came free last.
+  double next_look_ = kNever;
+  std::int64_t coming_ = 0;  ///< Events that are not looks.
+  int ended_ = 0;
+  std::array<double, kWhys> wanted_{};  ///< Thousandths of GPUs that waiting jobs ask for, by why.
+  std::vector<std::pair<OrderKey, JobState*>> started_, stopped_;  ///< In this look.
+  std::vector<std::mt19937_64> failure_draws_;
+  std::vector<int> outages_open_;  ///< Of each node: reasons why it is down.
+  FleetResult result_;
+};
+
+}  // namespace rehearse::fleet

@@ -1,0 +1,99 @@
+#include "core/fleet/engine/pass.hpp"
+
+#include <algorithm>
+
+namespace rehearse::fleet {
+
+Pass::Pass(Engine& engine) : engine_(engine), heaps_(engine.tree().nodes.size()) {
+  std::vector<WaitingGroup>& groups = engine.waiting().groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g].looked = false;
+    if (groups[g].jobs.empty()) continue;
+    const auto queue = static_cast<std::size_t>(groups[g].queue);
+    if (heaps_[queue].empty()) queues_.push_back(groups[g].queue);
+    push(groups[g].queue, static_cast<int>(g), groups[g].jobs.begin());
+  }
+}
+
+void Pass::push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at) {
+  nth(heaps_, queue).push({at->first, group, at});
+}
+
+JobState* Pass::next() {
+  current_ = -1;
+  double low = 0;
+  for (const int q : queues_) {
+    const Heap& heap = nth(heaps_, q);
+    if (heap.empty()) continue;
+    const double rank = engine_.quota().rank(q);
+    if (current_ < 0 || rank < low || (rank == low && heap.top().key < nth(heaps_, current_).top().key))
+      current_ = q, low = rank;
+  }
+  return current_ < 0 ? nullptr : &engine_.job(nth(heaps_, current_).top().at->second);
+}
+
+/// Moves its group's cursor to the job behind it.
+void Pass::advance(JobState& j) {
+  Heap& heap = nth(heaps_, j.queue);
+  const Cursor c = heap.top();
+  heap.pop();
+  const auto behind = std::next(c.at);
+  if (behind != engine_.waiting()[c.group].jobs.end()) push(j.queue, c.group, behind);
+}
+
+void Pass::pass_over(JobState& j) { advance(j); }
+void Pass::set_aside(JobState& j) { nth(heaps_, j.queue).pop(); }
+
+void Pass::set_aside_queue(JobState& j) {
+  if (engine_.quota().separates()) {
+    nth(heaps_, j.queue) = {};
+    return;
+  }
+  for (Heap& heap : heaps_) heap = {};
+}
+
+void Pass::note(const JobState& j, Why why) {
+  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j.queue, j.shape)];
+  if (g.looked) return;
+  g.until(now());
+  g.why = why;
+  g.looked = true;
+}
+
+std::optional<Holding> Pass::room(JobState& j, int& gpus) {
+  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j.queue, j.shape)];
+  if (g.no_room_at == engine_.releases()) return std::nullopt;
+  const Request& r = engine_.shape(j).request;
+  const int least = r.elastic() ? r.min_gpus : r.gpus;
+  const int step = r.pod_gpus > 0 ? r.pod_gpus : 1;
+  for (gpus = r.gpus; gpus >= least; gpus -= step) {
+    if (r.elastic() && !engine_.quota().admits(j.queue, static_cast<std::int64_t>(gpus) * r.milli)) continue;
+    if (std::optional<Holding> held = engine_.placer().place(engine_.machines(), j.shape, gpus)) return held;
+  }
+  g.no_room_at = engine_.releases();
+  note(j, engine_.placer().room() == Room::fragments ? Why::fragments : Why::busy);
+  return std::nullopt;
+}
+
+void Pass::start_on(JobState& j, Holding held, int gpus) {
+  advance(j);
+  engine_.start(j, std::move(held), gpus);
+}
+
+Tried Pass::start(JobState& j) {
+  const std::int64_t least = engine_.shape(j).least_milli;
+  const bool admitted = engine_.quota().admits(j.queue, least);
+  if (admitted) {
+    int gpus = 0;
+    if (std::optional<Holding> held = room(j, gpus)) {
+      start_on(j, std::move(*held), gpus);
+      return Tried::started;
+    }
+    if (shrink_others(j)) return Tried::started;
+  }
+  if (engine_.quota().may_claim(j.queue, least) && claim(j)) return Tried::started;
+  if (!admitted) note(j, Why::quota);
+  return admitted ? Tried::no_room : Tried::quota;
+}
+
+}  // namespace rehearse::fleet
