@@ -91,15 +91,22 @@ void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLa
   }
 }
 
+/// The share of their rate that kernels of `work` lose beside `load`; most calls are like the one before.
+double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& load) {
+  if (beside_.work != &work || beside_.load.sm_share != load.sm_share || beside_.load.hbm_share != load.hbm_share)
+    beside_ = {&work, load, 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load)};
+  return beside_.lost;
+}
+
 /// The pass after which a chunk's gradients are final, with the reductions it sets off.
-void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const {
+void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
   const ChunkPass& p = *pass.pass;
   const int later = costs_->virtual_stages - 1 - chunk_of(v);
   const bool behind = v.stage + 1 == stages_ && later > 0;
   const int extra =
       behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
   const int base = later * costs_->layers + extra;
-  double done = 0, lost = 0;
+  double done = 0;
   const Interference* load = nullptr;
   const std::vector<MeshCall>& calls = nth(costs_->mesh->stages(), kind_of_stage(v.stage)).calls;
   auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
@@ -109,21 +116,12 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
     compute(lane, offset - done, 0);
     done = offset;
     lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
-    if (load == nullptr || load->sm_share != call.load.sm_share || load->hbm_share != call.load.hbm_share)
-      lost = 1 - overlap_rate(p.work.sm_sensitivity, p.work.hbm_sensitivity, call.load);
-    lane.dp_lost = lost;
-    lane.dp_stretch = lost / (1 - lost);
+    lane.dp_lost = lost_beside(p.work, call.load);
+    lane.dp_stretch = lane.dp_lost / (1 - lane.dp_lost);
     load = &call.load;
   }
   if (load != nullptr) lane.dp_load = *load;
   compute(lane, pass.seconds - done, 0);
-}
-
-/// The share of their rate that kernels of `work` lose beside `load`; most calls are like the one before.
-double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& load) {
-  if (beside_.work != &work || beside_.load.sm_share != load.sm_share || beside_.load.hbm_share != load.hbm_share)
-    beside_ = {&work, load, 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load)};
-  return beside_.lost;
 }
 
 /// One call on its streams, not before `from`. What it takes from kernels is that of all that waits on the stream.

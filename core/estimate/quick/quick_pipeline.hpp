@@ -77,7 +77,7 @@ class QuickPipeline {
   void end(std::vector<QuickLane>& lanes) const;
   void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
-  void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
+  void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane);
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
   [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
