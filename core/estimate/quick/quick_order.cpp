@@ -61,6 +61,7 @@ using StageVisits = std::vector<std::vector<Visit>>;
 struct Progress {
   std::vector<std::size_t> next;  ///< By stage.
   std::vector<char> sent;         ///< By message.
+  int sweeps = 0;
 };
 
 /// Puts visits in an order, sweep by sweep, as far as they don't wait for others: passes of one sweep do not wait for
@@ -78,12 +79,14 @@ std::vector<Visit> sweep(const StageVisits& stages, Progress& at) {
     for (std::size_t i = before; i < out.size(); ++i)
       if (const int message = out[i].out; message >= 0) nth(at.sent, message) = 1;
     if (out.size() == before) return out;
+    ++at.sweeps;
   }
 }
 
 /// The rest of `stages`, to their ends.
-std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at) {
+std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at, int* sweeps = nullptr) {
   std::vector<Visit> out = sweep(stages, at);
+  if (sweeps != nullptr) *sweeps = at.sweeps;
   for (std::size_t s = 0; s < stages.size(); ++s)
     if (at.next[s] != stages[s].size()) throw std::logic_error("the schedule waits for itself");
   return out;
@@ -124,8 +127,9 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
     if (!out.whole) return out;
     stages.push_back(visits_of(order, s, shape, shape.microbatches));
   }
-  out.visits = sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0),
-                                     std::vector<char>(static_cast<std::size_t>(out.messages), 0)});
+  const auto count = static_cast<std::size_t>(out.messages);
+  out.visits =
+      sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0), std::vector<char>(count, 0)}, &out.sweeps);
   return out;
 }
 

@@ -25,6 +25,7 @@ struct QuickOrder {
   bool whole = true;  ///< Whole passes of one copy of each chunk, handed from each stage to the next.
   std::vector<Visit> visits;
   int messages = 0;
+  int sweeps = 0;  ///< Passes one after the other: what it takes where every pass takes one.
 };
 
 /// Of the chunk of that number among so many.

@@ -176,7 +176,18 @@ void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape,
   go_on(chunks_, lanes, static_cast<double>(v - kMoreChunks) / (kMoreChunks - kFewChunks));
 }
 
-/// More stages, alike but for the ends, with as many microbatches per stage likewise.
+/// Whether steps of passes that take as long as each other grow evenly with stages, two microbatches a stage. They
+/// don't where microbatches follow one another through all stages.
+bool QuickStep::grows_evenly(const QuickParts& parts, int far) {
+  constexpr int kRounds = 2;
+  const auto sweeps = [&](int stages) {
+    return order(parts, {stages, std::min(parts.shape.virtual_stages, kMoreChunks), kRounds * stages}).sweeps;
+  };
+  return sweeps(2 * far - kShort) - sweeps(far) == sweeps(far) - sweeps(kShort);
+}
+
+/// More stages, alike but for the ends, with as many microbatches per stage likewise; not where microbatches are fewer
+/// than stages, of which first and last passes would be too great a part.
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
   const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
@@ -185,7 +196,8 @@ void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   };
   const auto divides = [&](int stages) { return std::int64_t{m} * stages % p == 0; };
   const int far = divides(kMedium) ? kMedium : kLong;
-  if (p <= kLong || !alike || !divides(kShort) || !divides(far)) return play_chunks(parts, parts.shape, lanes);
+  if (p <= kLong || m < p || !alike || !divides(kShort) || !divides(far) || !grows_evenly(parts, far))
+    return play_chunks(parts, parts.shape, lanes);
   stages_ = lanes;
   play_chunks(parts, part(kShort), stages_);
   play_chunks(parts, part(far), lanes);

@@ -55,6 +55,7 @@ class QuickStep {
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
   void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
   void play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
+  bool grows_evenly(const QuickParts& parts, int far);
   void walk(const QuickParts& parts);
   [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind) const;
   void choose_slowest(const QuickParts& parts, QuickEstimate& out);
