@@ -185,7 +185,7 @@ Table records_of(const std::vector<PlayedFleet>& fleets) {
           {},
           {}};
   const auto time = [](Seconds s) { return s.value() < 0 ? std::string() : fmt::format("{:.12g}", s.value()); };
-  for (const PlayedFleet& p : fleets)
+  for (const PlayedFleet& p : fleets) {
     for (std::size_t i = 0; i < p.fleet->jobs.size(); ++i) {
       const fleet::Job& j = p.fleet->jobs[i];
       const fleet::JobResult& r = p.result->jobs[i];
@@ -193,6 +193,7 @@ Table records_of(const std::vector<PlayedFleet>& fleets) {
                         time(j.arrival), time(r.started), time(r.finished), time(r.waiting), time(r.running),
                         std::to_string(r.preemptions)});
     }
+  }
   return t;
 }
 
