@@ -208,6 +208,34 @@ TEST_CASE("an answer does not depend on those given before") {
   CHECK(ask_all(false) == ask_all(true));
 }
 
+TEST_CASE("steps of long pipelines are extrapolated only where they grow evenly with stages") {
+  const Site& four = site({"dgx_a100_80gb", 4, "selene"});
+  struct Shape {
+    const char* schedule;
+    int microbatches;
+    bool fsdp;
+  };
+  for (const Shape& shape : {Shape{"model_parallel", 32, false}, Shape{"model_parallel", 32, true},
+                             Shape{"gpipe", 4, true}, Shape{"1f1b", 4, true}, Shape{"1f1b", 48, true}}) {
+    Drawn d;
+    d.name = fmt::format("{}, {} microbatches{}", shape.schedule, shape.microbatches, shape.fsdp ? ", fsdp" : "");
+    d.site = &four;
+    d.workload.network = network("gpt3_175b");
+    d.workload.training.sequence_length = 2048;
+    d.workload.training.global_batch = std::int64_t{2} * shape.microbatches;
+    d.strategy.pp = 16;
+    d.strategy.dp = 2;
+    (shape.fsdp ? d.strategy.dp_shard : d.strategy.dp_replicate) = 2;
+    d.strategy.fsdp.enabled = shape.fsdp;
+    d.strategy.schedule = shape.schedule;
+    QuickEstimator quick(d.workload, four.cluster, four.cost, {}, shape.fsdp ? 2 : 1);
+    const Row row = ask(d, quick, shape.fsdp ? 2 : 1);
+    INFO(d.name);
+    CHECK(row.closed_form);
+    CHECK(std::abs(row.time.difference()) < 0.01);
+  }
+}
+
 TEST_CASE("what cannot be lowered is refused quickly, too") {
   const Site& two = site({"dgx_a100_80gb", 2, "selene"});
   Workload w;
