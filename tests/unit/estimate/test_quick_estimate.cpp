@@ -209,7 +209,7 @@ TEST_CASE("an answer does not depend on those given before") {
 }
 
 TEST_CASE("steps of long pipelines are extrapolated only where they grow evenly with stages") {
-  const Site& four = site({"dgx_a100_80gb", 4, "selene"});
+  const Site& nodes = site({"dgx_a100_80gb", 16, "selene"});  // A stage is a node, so that messages are alike.
   struct Shape {
     const char* schedule;
     int microbatches;
@@ -219,16 +219,16 @@ TEST_CASE("steps of long pipelines are extrapolated only where they grow evenly 
                              Shape{"gpipe", 4, true}, Shape{"1f1b", 4, true}, Shape{"1f1b", 48, true}}) {
     Drawn d;
     d.name = fmt::format("{}, {} microbatches{}", shape.schedule, shape.microbatches, shape.fsdp ? ", fsdp" : "");
-    d.site = &four;
+    d.site = &nodes;
     d.workload.network = network("gpt3_175b");
     d.workload.training.sequence_length = 2048;
-    d.workload.training.global_batch = std::int64_t{2} * shape.microbatches;
+    d.workload.training.global_batch = std::int64_t{8} * shape.microbatches;
     d.strategy.pp = 16;
-    d.strategy.dp = 2;
-    (shape.fsdp ? d.strategy.dp_shard : d.strategy.dp_replicate) = 2;
+    d.strategy.dp = 8;
+    (shape.fsdp ? d.strategy.dp_shard : d.strategy.dp_replicate) = 8;
     d.strategy.fsdp.enabled = shape.fsdp;
     d.strategy.schedule = shape.schedule;
-    QuickEstimator quick(d.workload, four.cluster, four.cost, {}, shape.fsdp ? 2 : 1);
+    QuickEstimator quick(d.workload, nodes.cluster, nodes.cost, {}, shape.fsdp ? 2 : 1);
     const Row row = ask(d, quick, shape.fsdp ? 2 : 1);
     INFO(d.name);
     CHECK(row.closed_form);
