@@ -88,7 +88,7 @@ struct Queue {
   std::string where{};
 };
 
-/// Names of registered parts (registries.hpp) and numbers that they take.
+/// Names of registered parts (order.hpp, rule.hpp, quota.hpp, placement.hpp) and numbers that they take.
 struct Policy {
   std::string order = "arrival";
   std::string rule = "skip";
@@ -97,7 +97,7 @@ struct Policy {
   std::map<std::string, double> parameters{};  ///< "attained.limit": times in seconds, amounts in GPUs.
 };
 
-/// What stopping and starting costs. Defaults are those of `plan` (reliability.restart).
+/// What stopping and starting costs: nothing, unless it is said.
 struct Interruption {
   Seconds restart{0};     ///< From a start after an interruption until work goes on; GPUs are held meanwhile.
   Seconds checkpoint{0};  ///< Work between two checkpoints: what comes after the last is lost. 0: state is kept at a

@@ -11,7 +11,8 @@ namespace {
 const std::string kFile = R"({
   "schema": "rehearse/fleet/v1",
   "pools": [ { "name": "old", "machine": "dgx_a100_80gb", "nodes": 2 },
-             { "name": "new", "gpus": 4, "model": "mine", "nodes": 3, "cpus": 64, "memory": "512GiB", "nodes_per_rack": 2 } ],
+             { "name": "new", "gpus": 4, "model": "mine", "nodes": 3, "cpus": 64, "memory": "512GiB",
+               "nodes_per_rack": 2 } ],
   "queues": [ { "name": "a", "guaranteed": 8, "borrow": 4, "reclaim": "lower_priority" } ],
   "policy": { "order": "attained", "rule": "preempt", "attained": { "limit": 100 } },
   "jobs": [ { "name": "x", "queue": "a", "gpus": 0.25, "duration": "2h", "models": ["mine"] },
@@ -71,7 +72,8 @@ TEST_CASE("mistakes in a fleet's file say where they are and what is valid") {
 
 TEST_CASE("drawn jobs are the same for a seed, and come as often as stated") {
   const std::string generate =
-      R"(generate={"count": 20000, "every": "10min", "seed": 7, "kinds": [{"queue": "a", "gpus": 1, "mean": "2h", "share": 3},
+      R"(generate={"count": 20000, "every": "10min", "seed": 7,
+                   "kinds": [{"queue": "a", "gpus": 1, "mean": "2h", "share": 3},
       {"queue": "a", "gpus": 4, "duration": "1h", "share": 1}]})";
   const Fleet f = parse({generate, "jobs=[]"}), again = parse({generate, "jobs=[]"});
   REQUIRE(f.jobs.size() == 20000);

@@ -7,7 +7,7 @@
 #include "core/cli/output.hpp"
 #include "core/cli/run/validate_run.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/cli/verbs/validate_measurements.hpp"
+#include "core/cli/verbs/validate/validate_measurements.hpp"
 
 namespace rehearse::cli {
 

@@ -1,4 +1,4 @@
-#include "core/cli/verbs/validate_measurements.hpp"
+#include "core/cli/verbs/validate/validate_measurements.hpp"
 
 #include <fmt/format.h>
 
