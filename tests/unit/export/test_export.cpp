@@ -62,6 +62,27 @@ const ExportedFile* file(const Exported& e, const std::string& name) {
   return at == e.files.end() ? nullptr : &*at;
 }
 
+TEST_CASE("Pods ask for the devices that their machines have, by the names of those who advertise them") {
+  // NVML's name of the GPU, words joined by dashes: NVIDIA/k8s-device-plugin @1b826ac, internal/lm/resource.go.
+  const auto jobset = [](const std::string& machine) {
+    const Plan plan("tiny_gpt2.json", {"cluster.machine=" + machine, "cluster.nodes=1", "strategy.dp=auto"});
+    return file(plan.to("kubernetes"), "jobset.yaml")->text;
+  };
+  for (const auto& [machine, label] : {std::pair{"dgx_h100", "NVIDIA-H100-80GB-HBM3"},
+                                       {"dgx_h200", "NVIDIA-H200"},
+                                       {"dgx_b200", "NVIDIA-B200"},
+                                       {"gb200_nvl4", "NVIDIA-GB200"},
+                                       {"aws_g4dn_12xlarge", "Tesla-T4"},
+                                       {"aws_g5_48xlarge", "NVIDIA-A10G"}}) {
+    INFO(machine);
+    CHECK(jobset(machine).find("nvidia.com/gpu.product: \"" + std::string(label) + "\"") != std::string::npos);
+  }
+  const std::string cpus = jobset("cpu_2s_epyc_7742"), tpus = jobset("tpu_v4");
+  for (const std::string& text : {cpus, tpus}) CHECK(text.find("nvidia.com") == std::string::npos);
+  CHECK(tpus.find("google.com/tpu: ") != std::string::npos);
+  CHECK(cpus.find("--device cpu") != std::string::npos);
+}
+
 TEST_CASE("Launchers carry the model: by name where it is shipped, as a file where it is the user's own") {
   const ScratchFile own(
       R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
