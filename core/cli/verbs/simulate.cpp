@@ -67,9 +67,15 @@ Trace of_ranks(const Trace& trace, const std::set<int>& ranks) {
   std::erase_if(out.spans, [&](const Span& s) { return !ranks.contains(s.rank); });
   return out;
 }
+/// What goes on in the step that is reported, and not in one that was played before it.
+Trace from(const Trace& trace, Seconds begin) {
+  Trace out = trace;
+  std::erase_if(out.spans, [&](const Span& s) { return s.end <= begin; });
+  return out;
+}
 
-void write_trace(const std::string& path, const Trace& trace, const Program& program, const Session& session,
-                 Console& console) {
+void write_trace(const std::string& path, const Trace& trace, Seconds begin, const Program& program,
+                 const Session& session, Console& console) {
   const auto write = [&](const std::string& file, const Trace& spans) {
     const auto out = open_output(file);
     write_kineto(spans, program, session.cluster, program.name, *out);
@@ -83,7 +89,8 @@ void write_trace(const std::string& path, const Trace& trace, const Program& pro
   std::set<int> ranks;
   for (const Span& s : trace.spans) ranks.insert(s.rank);
   for (const int rank : ranks)
-    write((std::filesystem::path(path) / fmt::format("rank{}.json.gz", rank)).string(), of_ranks(trace, {rank}));
+    write((std::filesystem::path(path) / fmt::format("rank{}.json.gz", rank)).string(),
+          from(of_ranks(trace, {rank}), begin));
   console.err << fmt::format("wrote {} files to {}, one for each of the ranks {}\n", ranks.size(), path,
                              fmt::join(ranks, ", "));
 }
@@ -126,8 +133,7 @@ int simulate(const Arguments& arguments, Console& console) {
   const bool measured = is_measured_workload(arguments.text("SCENARIO"));
   check_output(arguments, !measured);
   check_html(arguments);
-  if (measured)
-    return simulate_measured(arguments.text("SCENARIO"), arguments, console);
+  if (measured) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
@@ -141,7 +147,8 @@ int simulate(const Arguments& arguments, Console& console) {
   SimulateOptions options;
   options.backend = chosen_backend(arguments, console);
   options.fold = !arguments.has("--no-fold");
-  options.all_flows = arguments.has("--all-flows") || (arguments.has("--trace") && is_folder(arguments.text("--trace")));
+  options.all_flows =
+      arguments.has("--all-flows") || (arguments.has("--trace") && is_folder(arguments.text("--trace")));
   options.despite_memory = arguments.has("--despite-memory");
   options.progress = [&](const RunProgress& now) { watch->progress(now); };
   const Program program = session.lowered();
@@ -160,7 +167,7 @@ int simulate(const Arguments& arguments, Console& console) {
     if (trace.spans.empty())
       throw Error(ErrorKind::usage, "none of these ranks is played by itself", "--trace-ranks",
                   "add --no-fold, or leave --trace-ranks out: then a rank of each stage is traced");
-    write_trace(arguments.text("--trace"), trace, program, session, console);
+    write_trace(arguments.text("--trace"), trace, report.begin, program, session, console);
   }
   write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
   return report.memory.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);

@@ -38,30 +38,30 @@ FamilyDraft moe(bool normalise) {
   return changed(llama_start(), [normalise](Moe& d) { d.experts.routing.normalise = normalise; });
 }
 
-[[maybe_unused]] const bool kQwen2Moe = enter_family(
-    "qwen2_moe", "Qwen1.5-MoE, Qwen2-MoE: Qwen2's attention, routed experts beside a shared one",
-    changed(moe(false),
-            [](Moe& d) {
-              d.qkv_bias = true;
-              d.notes = {"the gate of the shared expert, one weight for each feature, is left out"};
-            }),
-    llama_like({expert_count("num_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
-                shared_inner("shared_expert_intermediate_size"), normalised("norm_topk_prob"),
-                balance("router_aux_loss_coef"), routed_every("decoder_sparse_step"),
-                listed_layers("mlp_only_layers", false), window("sliding_window"),
-                flag("qkv_bias", {&Moe::qkv_bias}, "biases on q, k and v"),
-                with("use_sliding_window", "whether there is a window", "false",
-                     [](ObjectReader& in, const std::string& name, Moe& d) {
-                       if (!in.boolean(name, false)) d.window = 0;
-                     })}));
+[[maybe_unused]] const bool kQwen2Moe =
+    enter_family("qwen2_moe", "Qwen1.5-MoE, Qwen2-MoE: Qwen2's attention, routed experts beside a shared one",
+                 changed(moe(false),
+                         [](Moe& d) {
+                           d.qkv_bias = true;
+                           d.notes = {"the gate of the shared expert, one weight for each feature, is left out"};
+                         }),
+                 llama_like({expert_count("num_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
+                             shared_inner("shared_expert_intermediate_size"), normalised("norm_topk_prob"),
+                             balance("router_aux_loss_coef"), routed_every("decoder_sparse_step"),
+                             listed_layers("mlp_only_layers", false), window("sliding_window"),
+                             flag("qkv_bias", {&Moe::qkv_bias}, "biases on q, k and v"),
+                             with("use_sliding_window", "whether there is a window", "false",
+                                  [](ObjectReader& in, const std::string& name, Moe& d) {
+                                    if (!in.boolean(name, false)) d.window = 0;
+                                  })}));
 
-[[maybe_unused]] const bool kQwen3VlMoe = enter_family(
-    "qwen3_vl_moe_text", "text of Qwen3-VL with experts: Qwen3-MoE's layers",
-    changed(moe(true), [](Moe& d) { d.qk_norm = true; }),
-    llama_like({expert_count("num_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
-                normalised("norm_topk_prob"), balance("router_aux_loss_coef"), routed_every("decoder_sparse_step"),
-                listed_layers("mlp_only_layers", false),
-                attention_biases({&Moe::qkv_bias, &Moe::attention_output_bias})}));
+[[maybe_unused]] const bool kQwen3VlMoe =
+    enter_family("qwen3_vl_moe_text", "text of Qwen3-VL with experts: Qwen3-MoE's layers",
+                 changed(moe(true), [](Moe& d) { d.qk_norm = true; }),
+                 llama_like({expert_count("num_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
+                             normalised("norm_topk_prob"), balance("router_aux_loss_coef"),
+                             routed_every("decoder_sparse_step"), listed_layers("mlp_only_layers", false),
+                             attention_biases({&Moe::qkv_bias, &Moe::attention_output_bias})}));
 
 [[maybe_unused]] const bool kOlmoe = enter_family(
     "olmoe", "OLMoE: the Llama layer with routed experts, normalised queries and keys",
@@ -97,38 +97,36 @@ FamilyKeys granite_moe_keys(FamilyKeys own) {
               d.experts.routing.sigmoid = true;
               d.norm_eps = 1e-5;
             }),
-    llama_like({expert_count("n_routed_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
-                with("n_shared_experts", "experts that all tokens go to", "0",
-                     [](ObjectReader& in, const std::string& name, Moe& d) {
-                       d.experts.shared_ffn = in.integer(name, {0, 1 << 10}, 0) * d.experts.ffn;
-                     }),
-                first_dense("first_k_dense_replace"), given("n_group", groups, kExpertCount, "groups of experts", "1"),
-                given("topk_group", group_limit, kExpertCount, "groups that a token's experts lie in", "1"),
-                normalised("norm_topk_prob"), scores("scoring_func"),
-                number("routed_scaling_factor", routed_scale, {0.0, 1e6}, "factor of the routed experts' sum"),
-                rotary_share("partial_rotary_factor"),
-                flag("use_qk_norm", {&Moe::qk_norm}, "normalised queries and keys"),
-                given("num_nextn_predict_layers", &Moe::predict_further, {0, 16},
-                      "modules that predict further tokens", "0"),
-                attention_biases({&Moe::qkv_bias})}));
+    llama_like(
+        {expert_count("n_routed_experts"), chosen("num_experts_per_tok"), inner("moe_intermediate_size"),
+         with("n_shared_experts", "experts that all tokens go to", "0",
+              [](ObjectReader& in, const std::string& name, Moe& d) {
+                d.experts.shared_ffn = in.integer(name, {0, 1 << 10}, 0) * d.experts.ffn;
+              }),
+         first_dense("first_k_dense_replace"), given("n_group", groups, kExpertCount, "groups of experts", "1"),
+         given("topk_group", group_limit, kExpertCount, "groups that a token's experts lie in", "1"),
+         normalised("norm_topk_prob"), scores("scoring_func"),
+         number("routed_scaling_factor", routed_scale, {0.0, 1e6}, "factor of the routed experts' sum"),
+         rotary_share("partial_rotary_factor"), flag("use_qk_norm", {&Moe::qk_norm}, "normalised queries and keys"),
+         given("num_nextn_predict_layers", &Moe::predict_further, {0, 16}, "modules that predict further tokens", "0"),
+         attention_biases({&Moe::qkv_bias})}));
 
 [[maybe_unused]] const bool kMiniMaxM2 = enter_family(
     "minimax_m2", "MiniMax-M2: the Llama layer with many small experts, normalised queries and keys",
     changed(moe(true), [](Moe& d) { d.qk_norm_all = true, d.experts.routing.sigmoid = true; }),
     llama_like({expert_count("num_local_experts"), chosen("num_experts_per_tok"), balance("router_aux_loss_coef"),
-                scores("scoring_func"), given("rotary_dim", &Moe::rotary_dim, {2, kMaxWidth},
-                                              "elements of a head that turn", "head_dim"),
+                scores("scoring_func"),
+                given("rotary_dim", &Moe::rotary_dim, {2, kMaxWidth}, "elements of a head that turn", "head_dim"),
                 rotary_share("partial_rotary_factor"),
                 with("use_qk_norm", "normalised queries and keys", "true",
-                     [](ObjectReader& in, const std::string& name, Moe& d) {
-                       d.qk_norm_all = in.boolean(name, true);
-                     }),
+                     [](ObjectReader& in, const std::string& name, Moe& d) { d.qk_norm_all = in.boolean(name, true); }),
                 must_be("qk_norm_type", "per_layer", "other norms"),
                 with("use_mtp", "modules that predict further tokens: left out, with a note", "false",
                      [](ObjectReader& in, const std::string& name, Moe& d) {
                        if (in.boolean(name, false))
-                         d.notes.emplace_back("modules that predict further tokens (use_mtp), whose layers the released "
-                                              "code does not have, are left out");
+                         d.notes.emplace_back(
+                             "modules that predict further tokens (use_mtp), whose layers the released "
+                             "code does not have, are left out");
                      }),
                 no_effect("num_mtp_modules", "left out"), no_effect("mtp_transformer_layers", "left out"),
                 no_effect("use_routing_bias", "a bias of scores that no gradient trains"),
@@ -152,9 +150,8 @@ FamilyKeys granite_moe_keys(FamilyKeys own) {
             }),
     llama_like({expert_count("num_local_experts"), chosen("num_experts_per_tok"), balance("router_aux_loss_coef"),
                 attention_biases({&Moe::qkv_bias, &Moe::attention_output_bias}),
-                flag("lm_head_bias", {&Moe::head_bias}, "a bias of the output projection"),
-                window("sliding_window"), no_effect("router_jitter_noise", "noise of scores"),
-                no_effect("input_jitter_noise", "noise of tokens"),
+                flag("lm_head_bias", {&Moe::head_bias}, "a bias of the output projection"), window("sliding_window"),
+                no_effect("router_jitter_noise", "noise of scores"), no_effect("input_jitter_noise", "noise of tokens"),
                 number("hidden_dropout", &Moe::hidden_dropout, kDropout, "dropout on each branch")}));
 
 FamilyDraft llama4() {
@@ -165,8 +162,8 @@ FamilyDraft llama4() {
   });
 }
 [[maybe_unused]] const bool kLlama4 = enter_family(
-    "llama4_text", "Llama 4's text: experts beside a shared one in every or every second layer, three of four to chunks",
-    llama4(),
+    "llama4_text",
+    "Llama 4's text: experts beside a shared one in every or every second layer, three of four to chunks", llama4(),
     llama_like({expert_count("num_local_experts"), chosen("num_experts_per_tok"),
                 with("intermediate_size_mlp", "inner size of the MLP of layers without experts", "intermediate_size",
                      [](ObjectReader& in, const std::string& name, Moe& d) {
@@ -186,9 +183,8 @@ FamilyDraft llama4() {
                      }),
                 no_effect("layer_types", "again no_rope_layers"),
                 values_only("use_qk_norm", "norms of queries and keys without weights"),
-                no_effect("attn_temperature_tuning", "a factor inside attention"),
-                no_effect("attn_scale", "the same"), no_effect("floor_scale", "the same"),
-                no_effect("for_llm_compressor", "of released weights"),
+                no_effect("attn_temperature_tuning", "a factor inside attention"), no_effect("attn_scale", "the same"),
+                no_effect("floor_scale", "the same"), no_effect("for_llm_compressor", "of released weights"),
                 no_effect("router_jitter_noise", "noise of scores")}));
 
 [[maybe_unused]] const bool kDbrx = enter_family(

@@ -148,7 +148,9 @@ bool enter_family(std::string_view model_type, std::string_view summary, FamilyD
   for (const FamilyKey& key : keys) help.push_back({key.key, key.meaning, key.fallback});
   const auto rows = std::make_shared<const FamilyKeys>(std::move(keys));
   const auto read = [start = std::move(start), rows](ObjectReader& in) { return read_family(start, *rows, in); };
-  return architectures().add({std::string(model_type), std::string(summary), std::move(help),
+  return architectures().add({std::string(model_type),
+                              std::string(summary),
+                              std::move(help),
                               {.build = [read](ObjectReader& in) { return stack_network(read(in)); }, .read = read}});
 }
 

@@ -61,7 +61,7 @@ FamilyKey with(std::string key, std::string meaning, std::string fallback,
 FamilyKey flag(std::string key, std::vector<bool TransformerConfig::*> targets, std::string meaning) {
   return with(std::move(key), std::move(meaning), {},
               [targets = std::move(targets)](ObjectReader& in, const std::string& name, FamilyDraft& d) {
-                for (bool TransformerConfig::* target : targets) d.*target = in.boolean(name, d.*target);
+                for (bool TransformerConfig::*target : targets) d.*target = in.boolean(name, d.*target);
               });
 }
 
@@ -124,8 +124,7 @@ FamilyKey window_pattern(std::string key, std::int64_t fallback) {
 }
 
 FamilyKey unturned_layers(std::string key, std::int64_t interval) {
-  return with(std::move(key), "a 1 for each layer with rotary embedding",
-              fmt::format("every {}th has none", interval),
+  return with(std::move(key), "a 1 for each layer with rotary embedding", fmt::format("every {}th has none", interval),
               [=](ObjectReader& in, const std::string& name, FamilyDraft& d) {
                 const nlohmann::json* list = list_of_layers(in, name, d);
                 d.unturned = for_layers(
@@ -227,7 +226,8 @@ FamilyKeys llama_like(FamilyKeys own) {
       needed("vocab_size", &FamilyDraft::vocabulary, {1, kMaxVocabulary}, "rows of the word table"),
       needed("max_position_embeddings", &FamilyDraft::max_positions, {1, kMaxPositions}, "longest sequence"),
       number("rms_norm_eps|layer_norm_eps|norm_eps", &FamilyDraft::norm_eps, {0.0, 1.0}, "added to the mean square"),
-      rope_base("rope_theta"), activation_key("hidden_activation|hidden_act")};
+      rope_base("rope_theta"),
+      activation_key("hidden_activation|hidden_act")};
   const FamilyKeys more = common(std::move(own));
   out.insert(out.end(), more.begin(), more.end());
   return out;

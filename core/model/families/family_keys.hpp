@@ -2,7 +2,8 @@
 // Families of decoders as lines of data: what a class takes for granted, and what each key of its config.json sets.
 //
 //   enter_family("gemma", "Gemma: ...", {.norm = OpKind::rms_norm, .tied = true},
-//                llama_like({activation_key("hidden_activation"), flag("attention_bias", &FamilyDraft::qkv_bias, "...")}));
+//                llama_like({activation_key("hidden_activation"), flag("attention_bias", &FamilyDraft::qkv_bias,
+//                "...")}));
 //
 // A key is written "a|b" where the class knows it by two names, and "group.key" where it stands in an object.
 
@@ -20,9 +21,9 @@ namespace rehearse {
 
 /// A configuration as far as it is read.
 struct FamilyDraft : TransformerConfig {
-  double rotary_share = 0;                ///< Of a head's elements, those that turn; 0: none, unless `rotary_dim` says.
-  std::int64_t ffn_factor = 4;            ///< `ffn` over `hidden`, where no key gives it.
-  bool plain = false;                     ///< Its layers are Llama's: exports have words for them.
+  double rotary_share = 0;      ///< Of a head's elements, those that turn; 0: none, unless `rotary_dim` says.
+  std::int64_t ffn_factor = 4;  ///< `ffn` over `hidden`, where no key gives it.
+  bool plain = false;           ///< Its layers are Llama's: exports have words for them.
   std::vector<bool> windowed, unturned, dense;  ///< By layer; empty: none is.
 };
 
@@ -47,7 +48,8 @@ concept PointsTo = requires(Target t, FamilyDraft& d) {
 /// A size that must be there; where the class has a default, `start` holds it.
 template <PointsTo<std::int64_t> Target>
 FamilyKey needed(std::string key, Target target, IntegerRange range, std::string meaning) {
-  return {std::move(key), std::move(meaning), "required", [=](ObjectReader& in, const std::string& name, FamilyDraft& d) {
+  return {std::move(key), std::move(meaning), "required",
+          [=](ObjectReader& in, const std::string& name, FamilyDraft& d) {
             std::int64_t& value = std::invoke(target, d);
             value = value > 0 ? in.integer(name, range, value) : in.integer(name, range);
           }};

@@ -13,8 +13,8 @@ constexpr const char *kSelectiveScan = "the selective scan of Mamba-1, whose sta
                      *kDisentangled = "attention to positions apart from words (DeBERTa)",
                      *kByLayer = "a table of words for each layer (Gemma 3n)",
                      *kTwoHeads = "attention with heads of two sizes, whose keys may be its values (Gemma 4)",
-                     *kBlocks = "a layer of its own at every place (NAS)",
-                     *kRwkv = "the time mixing of RWKV", *kCompressed = "attention to compressed tokens",
+                     *kBlocks = "a layer of its own at every place (NAS)", *kRwkv = "the time mixing of RWKV",
+                     *kCompressed = "attention to compressed tokens",
                      *kRecurrent = "the gated linear recurrence of Griffin";
 
 struct Refused {

@@ -19,7 +19,8 @@ nlohmann::json public_models() {
 }
 
 bool says(const std::vector<std::string>& notes, const std::string& what) {
-  return std::any_of(notes.begin(), notes.end(), [&](const std::string& n) { return n.find(what) != std::string::npos; });
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](const std::string& n) { return n.find(what) != std::string::npos; });
 }
 
 TEST_CASE("Files of public models have the parameters that their owners publish") {
@@ -95,7 +96,8 @@ TEST_CASE("Layers of several kinds stand in the order that the file gives") {
   const std::vector<int> order = n.order();
   for (int layer = 0; layer < 7; ++layer) {
     const BlockSpec& b = n.blocks[static_cast<std::size_t>(order[static_cast<std::size_t>(layer) + 1])];
-    const bool windowed = std::any_of(b.ops.begin(), b.ops.end(), [](const OpSpec& o) { return o.attention_window > 0; });
+    const bool windowed =
+        std::any_of(b.ops.begin(), b.ops.end(), [](const OpSpec& o) { return o.attention_window > 0; });
     CHECK(windowed == (layer != 5));
   }
   // Norms before and after each branch, of queries and of keys.
@@ -105,7 +107,7 @@ TEST_CASE("Layers of several kinds stand in the order that the file gives") {
 }
 
 TEST_CASE("Linear biases take the place of positions and have no parameters") {
-  nlohmann::json config{{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4},
+  nlohmann::json config{{"model_type", "mpt"}, {"d_model", 64},     {"n_heads", 4},
                         {"n_layers", 2},       {"vocab_size", 100}, {"max_seq_len", 32}};
   const std::int64_t learned = build(config).parameter_count();
   config["attn_config"] = {{"alibi", true}, {"attn_impl", "flash"}};
@@ -118,7 +120,8 @@ TEST_CASE("Linear biases take the place of positions and have no parameters") {
 }
 
 TEST_CASE("Numbers that Python writes and JSON has no words for are read") {
-  const rehearse::testing::ScratchFile file(R"({"a": [0.0, Infinity, -Infinity, NaN], "text": "NaN \"Infinity"})", ".json");
+  const rehearse::testing::ScratchFile file(R"({"a": [0.0, Infinity, -Infinity, NaN], "text": "NaN \"Infinity"})",
+                                            ".json");
   const nlohmann::json read = read_model_file(file.path());
   CHECK(read.at("a") == nlohmann::json{0.0, nullptr, nullptr, nullptr});
   CHECK(read.at("text") == "NaN \"Infinity");
