@@ -67,10 +67,14 @@ Option observed_option(const std::string& what) {
 }
 Option dry_run_option() { return {"--dry-run", "", "print the scenario with every default written out, and stop"}; }
 
-void check_output(const Arguments& arguments) {
+void check_output(const Arguments& arguments, bool trace_folder) {
   (void)format_of(arguments);
-  for (const char* option : {"--output", "--trace"})
-    if (arguments.has(option) && arguments.text(option) != "-") check_output_path(arguments.text(option));
+  for (const std::string option : {"--output", "--trace"}) {
+    if (!arguments.has(option) || arguments.text(option) == "-") continue;
+    const std::filesystem::path path = arguments.text(option);
+    const bool folder = trace_folder && option == "--trace" && std::filesystem::is_directory(path);
+    check_output_path((folder ? path / "rank0.json.gz" : path).string());
+  }
 }
 
 void print(const Document& document, const Arguments& arguments, Console& console) {

@@ -29,7 +29,7 @@ void print_warnings(const Scenario& scenario, Console& console);
 /// Error (usage) for an unknown format, and for a file that cannot be written.
 void print(const Document& document, const Arguments& arguments, Console& console);
 /// Throws for a wrong --format, and where --output or --trace name what cannot be written: to be called before long
-/// work.
-void check_output(const Arguments& arguments);
+/// work. With `trace_folder`, --trace may name a folder.
+void check_output(const Arguments& arguments, bool trace_folder = false);
 
 }  // namespace rehearse::cli

@@ -3,6 +3,7 @@
 // copies, too), comm_type, comm_size and pg_name.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <set>
@@ -45,12 +46,20 @@ void message(std::string& out, const std::string& body) {
   out += body;
 }
 
-constexpr int kInt64 = 9, kBool = 27, kString = 29;  // AttributeProto's fields.
+constexpr int kDouble = 3, kInt64 = 9, kBool = 27, kString = 29;  // AttributeProto's fields.
 
 void attribute(std::string& node, const std::string& name, int field, std::uint64_t value) {
   std::string a;
   text(a, 1, name);
   number(a, field, value);
+  text(node, 10, a);
+}
+void attribute(std::string& node, const std::string& name, double value) {
+  std::string a;
+  text(a, 1, name);
+  varint(a, std::uint64_t{kDouble} << 3 | 1);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  for (int shift = 0; shift < 64; shift += 8) a += static_cast<char>(bits >> shift & 0xff);
   text(node, 10, a);
 }
 void attribute(std::string& node, const std::string& name, const std::string& value) {
@@ -135,7 +144,7 @@ class RankWriter {
           append(after, nth(events_, wait.event));
       }
       begun.insert(stream);
-      if (p_.exprs.evaluate(t.predicate, at_) == 0) {
+      if (p_.exprs.evaluate(t.predicate, at_) == 0 || stays_on_rank(t)) {
         made[v] = after;
         continue;
       }
@@ -148,6 +157,13 @@ class RankWriter {
       const Mark& mark = nth(role_.marks, e.first_mark + m);
       nth(events_, mark.event) = nth(made, mark.task);
     }
+  }
+
+  /// Whether the task is a collective of one rank, which moves nothing. A call without a group is one of all ranks to
+  /// ASTRA-sim (@518bd51, Workload::extract_comm_group).
+  [[nodiscard]] bool stays_on_rank(const Task& t) const {
+    const auto* g = std::get_if<CollectiveTask>(&t.kind);
+    return g != nullptr && p_.mesh.members(nth(p_.groups, g->group), rank_, p_.exprs).size() < 2;
   }
 
   static void append(Ids& to, const Ids& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -163,7 +179,7 @@ class RankWriter {
     after.erase(std::unique(after.begin(), after.end()), after.end());
     for (const std::uint64_t a : after) number(node, 5, a);
     number(node, 7, static_cast<std::uint64_t>(std::llround(price.time.value() * 1e6)));
-    attribute(node, "duration_ns", kInt64, static_cast<std::uint64_t>(std::llround(price.time.value() * 1e9)));
+    attribute(node, std::string(kChakraDuration), price.time.value() * 1e9);
     attribute(node, "is_cpu_op", kBool, on_host(t) ? 1 : 0);
     attribute(node, "stream", kInt64, static_cast<std::uint64_t>(t.stream));
     details(node, t, body);
@@ -202,8 +218,7 @@ class RankWriter {
       attribute(node, "comm_type", kInt64, comm_type(g->op));
       attribute(node, "comm_size", kInt64, whole(bytes / parts));
       attribute(node, std::string(kChakraGroupSize), kInt64, members.size());
-      if (const auto at = groups_.find({g->group, members.front()}); at != groups_.end())
-        attribute(node, "pg_name", fmt::format("{}", at->second));
+      attribute(node, "pg_name", fmt::format("{}", groups_.at({g->group, members.front()})));
       attribute(node, "pg_desc", fmt::format("{}.{}", nth(p_.groups, g->group).name, members.front()));
     } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
       const std::vector<int> members = p_.mesh.members(nth(p_.groups, m->group), rank_, p_.exprs);

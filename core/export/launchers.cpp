@@ -1,6 +1,9 @@
 // torchrun and Slurm: scripts that start this program's own ranks, or any program, on the plan's machines.
 
 #include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -72,7 +75,11 @@ Exported with_scenario(const ExportInput& in) {
   return out;
 }
 
-constexpr const char* kProgram = "rehearse run scenario.json --ranks-from-env --device cuda";
+const char* device_of(const Pool& p) { return p.is_cpu ? "cpu" : "cuda"; }
+
+std::string program_on(const Pool& p) {
+  return fmt::format("rehearse run scenario.json --ranks-from-env --device {}", device_of(p));
+}
 
 const std::vector<Rule>& nodes_only(const char* nodes, const char* gpus) {
   static std::map<std::string, std::vector<Rule>> tables;
@@ -110,7 +117,7 @@ Exported torchrun(const ExportInput& in) {
       "\"${{NNODES:-{}}}\" --nproc-per-node \"$GPUS_PER_NODE\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
       "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  "
       "\"${{PROGRAM[@]}}\"\n",
-      kProgram, in.cluster.node_count());
+      program_on(all.front()), in.cluster.node_count());
   for (ExportedSetting& s : out.settings) s.flag = "--nnodes";
   out.settings.push_back(
       {"cluster.machine", all.front().gpu_name, "--nproc-per-node", std::to_string(all.front().gpus)});
@@ -159,7 +166,8 @@ Exported slurm(const ExportInput& in) {
       "MASTER_ADDR=\"${{MASTER_ADDR:-$(scontrol show hostnames \"{}\" | head -n 1)}}\"\nexport MASTER_ADDR "
       "MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n",
       nodes);
-  text += fmt::format("if [ \"$#\" -eq 0 ]; then set -- {}; fi\nexec srun {}--kill-on-bad-exit=1 \"$@\"\n", kProgram,
+  text += fmt::format("if [ \"$#\" -eq 0 ]; then set -- {}; fi\nexec srun {}--kill-on-bad-exit=1 \"$@\"\n",
+                      program_on(all.front()),
                       all.size() > 1 ? fmt::format("--het-group={} ", fmt::format("0-{}", all.size() - 1)) : "");
   out.files.insert(out.files.begin(), {"job.sbatch", std::move(text), true, false});
   out.notes.push_back("run: sbatch job.sbatch, or with another program: sbatch job.sbatch my_program ...");
@@ -168,34 +176,94 @@ Exported slurm(const ExportInput& in) {
 
 // ---- Kubernetes
 
-/// As NVIDIA's GPU feature discovery labels nodes: the product's name, spaces as dashes.
+/// NVML's names of GPUs, where they are not the catalogue's.
+const std::map<std::string, std::string>& nvml_names() {
+  static const std::map<std::string, std::string> names{{"a100_pcie_40", "NVIDIA A100-PCIE-40GB"},
+                                                        {"a100_pcie_80", "NVIDIA A100 80GB PCIe"},
+                                                        {"a100_sxm4_40", "NVIDIA A100-SXM4-40GB"},
+                                                        {"a100_sxm4_80", "NVIDIA A100-SXM4-80GB"},
+                                                        {"a800_sxm4_80", "NVIDIA A800-SXM4-80GB"},
+                                                        {"b100_sxm", "NVIDIA B100"},
+                                                        {"b200_sxm", "NVIDIA B200"},
+                                                        {"b300_sxm", "NVIDIA B300 SXM6 AC"},
+                                                        {"gb200", "NVIDIA GB200"},
+                                                        {"gb300", "NVIDIA GB300"},
+                                                        {"gh200_144", "NVIDIA GH200 144G HBM3e"},
+                                                        {"gh200_96", "NVIDIA GH200 480GB"},
+                                                        {"h100_nvl_94", "NVIDIA H100 NVL"},
+                                                        {"h100_pcie_80", "NVIDIA H100 PCIe"},
+                                                        {"h100_sxm5_80", "NVIDIA H100 80GB HBM3"},
+                                                        {"h200_nvl", "NVIDIA H200 NVL"},
+                                                        {"h200_sxm", "NVIDIA H200"},
+                                                        {"h20_141", "NVIDIA H20-3e"},
+                                                        {"h20_96", "NVIDIA H20"},
+                                                        {"h800_sxm5_80", "NVIDIA H800"},
+                                                        {"k40", "Tesla K40m"},
+                                                        {"k80", "Tesla K80"},
+                                                        {"p100_pcie_16", "Tesla P100-PCIE-16GB"},
+                                                        {"p100_sxm2_16", "Tesla P100-SXM2-16GB"},
+                                                        {"rtx3090", "NVIDIA GeForce RTX 3090"},
+                                                        {"rtx4090", "NVIDIA GeForce RTX 4090"},
+                                                        {"rtx5090", "NVIDIA GeForce RTX 5090"},
+                                                        {"rtx_6000_ada", "NVIDIA RTX 6000 Ada Generation"},
+                                                        {"t4", "Tesla T4"},
+                                                        {"v100_pcie_16", "Tesla V100-PCIE-16GB"},
+                                                        {"v100_pcie_32", "Tesla V100-PCIE-32GB"},
+                                                        {"v100_sxm2_16", "Tesla V100-SXM2-16GB"},
+                                                        {"v100_sxm2_32", "Tesla V100-SXM2-32GB"},
+                                                        {"v100_sxm3_32", "Tesla V100-SXM3-32GB"},
+                                                        {"v100s_pcie_32", "Tesla V100S-PCIE-32GB"}};
+  return names;
+}
+
+/// As GPU feature discovery labels nodes (NVIDIA/k8s-device-plugin @1b826ac, internal/lm/resource.go, sanitise): NVML's
+/// name without what a label may not hold, words joined by dashes.
 std::string product_label(const Pool& p) {
-  static const std::map<std::string, std::string> kLabels{{"h100_sxm5_80", "NVIDIA-H100-80GB-HBM3"},
-                                                          {"h200_sxm5_141", "NVIDIA-H200"},
-                                                          {"a100_sxm4_80", "NVIDIA-A100-SXM4-80GB"},
-                                                          {"a100_sxm4_40", "NVIDIA-A100-SXM4-40GB"}};
-  if (const auto at = kLabels.find(p.gpu_id); at != kLabels.end()) return at->second;
+  const auto known = nvml_names().find(p.gpu_id);
+  std::string name = known != nvml_names().end() ? known->second : p.gpu_name;
+  if (!name.starts_with("NVIDIA") && !name.starts_with("Tesla")) name.insert(0, "NVIDIA ");
   std::string out;
-  for (const char c : p.gpu_name)
-    out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ? c : '-';
-  while (!out.empty() && std::isalnum(static_cast<unsigned char>(out.back())) == 0) out.pop_back();
-  return out.starts_with("NVIDIA") || out.starts_with("Tesla") ? out : "NVIDIA-" + out;
+  for (const char c : name) {
+    if (c == ' ' && !out.empty() && out.back() != '-') out += '-';
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.') out += c;
+  }
+  return out;
+}
+
+/// What a node's devices are called as a resource; empty for processors, which are none.
+std::string device_resource(const Pool& p) {
+  if (p.vendor == "NVIDIA") return "nvidia.com/gpu";
+  if (p.vendor == "AMD" && !p.is_cpu) return "amd.com/gpu";
+  return p.vendor == "Google" ? "google.com/tpu" : "";
+}
+
+Json resources(const ExportInput& in, const Pool& p) {
+  Json each{{"memory", fmt::format("{}Gi", host_gib(in, p.gpus))}};
+  if (const std::string device = device_resource(p); !device.empty()) each[device] = std::to_string(p.gpus);
+  return {{"requests", each}, {"limits", each}};
+}
+
+Json node_selector(const Pool& p) {
+  return device_resource(p) == "nvidia.com/gpu" ? Json{{"nvidia.com/gpu.product", product_label(p)}} : Json::object();
+}
+
+Json mounts() {
+  return {{{"name", "scenario"}, {"mountPath", "/scenario"}}, {{"name", "shm"}, {"mountPath", "/dev/shm"}}};
+}
+
+Json volumes(const ExportInput& in) {
+  return {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}},
+          {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}};
 }
 
 Json pod(const ExportInput& in, const Pool& p, const std::string& command, const Json& environment) {
-  const std::string gpus = std::to_string(p.gpus), memory = fmt::format("{}Gi", host_gib(in, p.gpus));
   Json container{{"name", "pytorch"}, {"image", "REPLACE-WITH-YOUR-IMAGE"}, {"command", {"bash", "-c", command}}};
   if (!environment.empty()) container["env"] = environment;
-  container["resources"] = {{"requests", {{"nvidia.com/gpu", gpus}, {"memory", memory}}},
-                            {"limits", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}};
-  container["volumeMounts"] = {{{"name", "scenario"}, {"mountPath", "/scenario"}},
-                               {{"name", "shm"}, {"mountPath", "/dev/shm"}}};
-  return {{"restartPolicy", "Never"},
-          {"nodeSelector", {{"nvidia.com/gpu.product", product_label(p)}}},
-          {"containers", Json::array({container})},
-          {"volumes",
-           {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}},
-            {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}}}};
+  container["resources"] = resources(in, p);
+  container["volumeMounts"] = mounts();
+  Json out{{"restartPolicy", "Never"}, {"containers", Json::array({container})}, {"volumes", volumes(in)}};
+  if (const Json selector = node_selector(p); !selector.empty()) out["nodeSelector"] = selector;
+  return out;
 }
 
 /// What the pods find in /scenario.
@@ -221,8 +289,8 @@ Json jobset(const ExportInput& in, const std::vector<Pool>& all) {
     const std::string command = fmt::format(
         "exec torchrun --nnodes {} --nproc-per-node {} --node-rank $(({} + JOB_COMPLETION_INDEX)) --master-addr "
         "\"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" --no-python "
-        "rehearse run /scenario/scenario.json --ranks-from-env --device cuda",
-        in.cluster.node_count(), all[i].gpus, first);
+        "rehearse run /scenario/scenario.json --ranks-from-env --device {}",
+        in.cluster.node_count(), all[i].gpus, first, device_of(all[i]));
     jobs.push_back({{"name", fmt::format("pool{}", i)},
                     {"replicas", 1},
                     {"template",
@@ -243,20 +311,28 @@ Json jobset(const ExportInput& in, const std::vector<Pool>& all) {
             {"replicatedJobs", jobs}}}};
 }
 
-/// Kubeflow's: one template for all workers, which sets torchrun's variables itself.
-Json pytorch_job(const ExportInput& in, const Pool& p) {
-  const std::string command =
-      "exec torchrun --no-python rehearse run /scenario/scenario.json --ranks-from-env --device cuda";
-  const auto replica = [&](int count) {
-    return Json{
-        {"replicas", count}, {"restartPolicy", "Never"}, {"template", {{"spec", pod(in, p, command, Json::array())}}}};
-  };
-  Json replicas{{"Master", replica(1)}};
-  if (p.nodes > 1) replicas["Worker"] = replica(p.nodes - 1);
-  return {{"apiVersion", "kubeflow.org/v1"},
-          {"kind", "PyTorchJob"},
-          {"metadata", {{"name", in.name}}},
-          {"spec", {{"nprocPerNode", std::to_string(p.gpus)}, {"pytorchReplicaSpecs", replicas}}}};
+/// Kubeflow Trainer's: its runtime for PyTorch, told nodes, ranks and program, patched with volumes and machines.
+Json train_job(const ExportInput& in, const Pool& p) {
+  const std::string command = fmt::format(
+      "exec torchrun --no-python rehearse run /scenario/scenario.json --ranks-from-env --device {}", device_of(p));
+  Json spec{{"containers", Json::array({{{"name", "node"}, {"volumeMounts", mounts()}}})}, {"volumes", volumes(in)}};
+  if (const Json selector = node_selector(p); !selector.empty()) spec["nodeSelector"] = selector;
+  const Json node{{"name", "node"}, {"template", {{"spec", {{"template", {{"spec", spec}}}}}}}};
+  return {
+      {"apiVersion", "trainer.kubeflow.org/v1alpha1"},
+      {"kind", "TrainJob"},
+      {"metadata", {{"name", in.name}}},
+      {"spec",
+       {{"runtimeRef", {{"name", "torch-distributed"}}},
+        {"trainer",
+         {{"image", "REPLACE-WITH-YOUR-IMAGE"},
+          {"command", {"bash", "-c", command}},
+          {"numNodes", p.nodes},
+          {"numProcPerNode", p.gpus},
+          {"resourcesPerNode", resources(in, p)}}},
+        {"runtimePatches", Json::array({{{"manager", "rehearse.dev/export"},
+                                         {"trainingRuntimeSpec",
+                                          {{"template", {{"spec", {{"replicatedJobs", Json::array({node})}}}}}}}}})}}}};
 }
 
 Exported kubernetes(const ExportInput& in) {
@@ -269,21 +345,26 @@ Exported kubernetes(const ExportInput& in) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string key = all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine";
     out.settings[i].flag = "completions";
-    out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu", std::to_string(all[i].gpus)});
-    out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu.product", product_label(all[i])});
+    if (const std::string device = device_resource(all[i]); !device.empty())
+      out.settings.push_back({key, all[i].gpu_name, device, std::to_string(all[i].gpus)});
+    if (!node_selector(all[i]).empty())
+      out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu.product", product_label(all[i])});
     out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "memory",
                             fmt::format("{}Gi", host_gib(in, all[i].gpus))});
   }
   out.files.insert(out.files.begin(), {"jobset.yaml", documents({config, jobset(in, all)}, in), false, false});
   if (all.size() == 1)
     out.files.insert(out.files.begin() + 1,
-                     {"pytorchjob.yaml", documents({config, pytorch_job(in, all.front())}, in), false, false});
+                     {"trainjob.yaml", documents({config, train_job(in, all.front())}, in), false, false});
   else
     out.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()),
-                            "a PyTorchJob has one template for all workers: use the JobSet"});
+                            "a TrainJob has one template for all nodes: use the JobSet"});
   out.notes.push_back(
       "put your image in place of REPLACE-WITH-YOUR-IMAGE; node selectors are GPU feature discovery's: kubectl get "
       "nodes -L nvidia.com/gpu.product");
+  out.notes.emplace_back(
+      "with Kueue: put the label kueue.x-k8s.io/queue-name with your queue's name on the job before you create it; "
+      "where a network's devices are resources (rdma/hca, vpc.amazonaws.com/efa), add these to the container's");
   return out;
 }
 
@@ -291,7 +372,7 @@ Exported kubernetes(const ExportInput& in) {
     enter("torchrun", "a script that starts ranks by torchrun", nodes_only("--nnodes", "--nproc-per-node"), torchrun) &&
     enter("slurm", "a batch script; a heterogeneous job for mixed pools", nodes_only("--nodes", "--gpus-per-node"),
           slurm) &&
-    enter("kubernetes", "a JobSet, and a PyTorchJob where machines are equal",
+    enter("kubernetes", "a JobSet, and a TrainJob where machines are equal",
           nodes_only("completions", "nvidia.com/gpu"), kubernetes);
 
 }  // namespace

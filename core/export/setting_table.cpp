@@ -42,7 +42,7 @@ std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const s
   const std::string origin = !m.file.empty() ? m.file : m.name;
   try {
     TransformerConfig out = m.inline_json.empty()
-                                ? parse_hf_config(load_json(ModelLibrary(models).find(origin).string()), origin)
+                                ? parse_hf_config(read_model_file(ModelLibrary(models).find(origin).string()), origin)
                                 : parse_hf_config(parse_json(m.inline_json, "model"), "model");
     return out.causal ? std::optional(std::move(out)) : std::nullopt;
   } catch (const Error&) {
@@ -58,6 +58,11 @@ const TransformerConfig& trained_by(const std::string& target, const ExportInput
                 fmt::format("{} trains decoder stacks on tokens, and {} is another kind of network", target,
                             input.workload.network.name),
                 "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
+  if (!input.transformer->has_words)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("{} has no words for the layers of {} that are known here", target, input.transformer->model_type),
+        "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
   return *input.transformer;
 }
 
@@ -241,7 +246,9 @@ std::string plain(const Json& value) {
 
 std::vector<Pool> pools(const Cluster& cluster) {
   std::vector<Pool> out;
-  for (const Cluster::Part& p : cluster.parts()) out.push_back({p.gpu->id, p.gpu->name, p.nodes, p.machine->gpus});
+  for (const Cluster::Part& p : cluster.parts())
+    out.push_back(
+        {p.gpu->id, p.gpu->name, p.gpu->vendor, p.gpu->device == GpuSpec::Device::cpu, p.nodes, p.machine->gpus});
   return out;
 }
 

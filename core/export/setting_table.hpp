@@ -72,7 +72,8 @@ void add_model(Mapped& mapped, const Flags& flags);
 [[nodiscard]] std::string plain(const Json& value);
 /// Nodes with equal machines.
 struct Pool {
-  std::string gpu_id, gpu_name;
+  std::string gpu_id, gpu_name, vendor;
+  bool is_cpu = false;  ///< Its devices are processors' sockets.
   int nodes = 0, gpus = 0;
 };
 [[nodiscard]] std::vector<Pool> pools(const Cluster& cluster);

@@ -47,6 +47,27 @@ std::string program_in(const std::string& line) {
   return {};
 }
 
+/// Without "[1,0]<stdout>:" or "[1,0]<stderr>: " of mpirun --tag-output and "0: " of srun --label.
+std::string without_tag(const std::string& line) {
+  const auto skip = [&](std::size_t at, std::string_view set) {
+    const std::size_t end = line.find_first_not_of(set, at);
+    return end == std::string::npos ? line.size() : end;
+  };
+  constexpr std::string_view kDigits = "0123456789";
+  std::size_t at = skip(0, " ");
+  if (at < line.size() && line[at] == '[') {
+    const std::size_t job = skip(at + 1, kDigits);
+    const std::size_t end = job < line.size() && line[job] == ',' ? skip(job + 1, kDigits) : line.size();
+    if (end >= line.size() || line[end] != ']') return line;
+    at = end + 1;
+    for (const std::string_view stream : {"<stdout>", "<stderr>"})
+      if (line.compare(at, stream.size(), stream) == 0) at += stream.size();
+    return line.substr(at < line.size() && line[at] == ':' ? at + 1 : at);
+  }
+  const std::size_t end = skip(at, kDigits);
+  return end > at && end < line.size() && line[end] == ':' ? line.substr(end + 1) : line;
+}
+
 class Parser {
  public:
   Parser(std::string origin, const NcclTestsOptions& options) : origin_(std::move(origin)), options_(options) {}
@@ -55,7 +76,7 @@ class Parser {
     std::istringstream in{std::string(text)};
     for (std::string line; std::getline(in, line);) {
       ++line_;
-      read(line);
+      read(without_tag(line));
     }
     close();
     if (out_.empty())
@@ -88,23 +109,45 @@ class Parser {
       const auto on = std::find(words.begin(), words.end(), "on");
       if (on != words.end() && on + 1 != words.end()) hosts_[static_cast<int>(*number(words[2]))] = *(on + 1);
     }
-    if (words.size() > 2 && words[1] == "size" && words[2] == "count") in_table_ = true;
+    if (words.size() > 2 && words[1] == "size" && words[2] == "count") columns(words);
     if (words.size() > 2 && words[1] == "Avg" && words[2] == "bus") in_table_ = false;
   }
 
-  /// size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong: the last eight are what counts.
-  void row(const std::vector<std::string>& words) {
-    const bool checked = words.size() >= 11;
-    const std::size_t columns = checked ? 4 : 3;
-    if (words.size() < 3 + 2 * columns)
-      fail(fmt::format("a row of {} columns", words.size()),
+  /// Names of columns, of which redop and root may be blank in rows: what counts stands from the right.
+  void columns(const std::vector<std::string>& words) {
+    header_.assign(words.begin() + 1, words.end());
+    in_table_ = true;
+    if (std::count(header_.begin(), header_.end(), "time") != 2)
+      fail("a header without two columns 'time'",
            "size, count, type, redop, root, and time, algbw, busbw, #wrong twice");
-    const std::size_t at = words.size() - (options_.in_place ? 1 : 2) * columns;
-    const auto bytes = number(words[0]), time = number(words[at]), algbw = number(words[at + 1]),
-               busbw = number(words[at + 2]);
+  }
+
+  /// The word of a row below the header's column at `column`.
+  [[nodiscard]] const std::string& below(const std::vector<std::string>& row, std::size_t column) const {
+    return row[row.size() - (header_.size() - column)];
+  }
+
+  void row(const std::vector<std::string>& words) {
+    const auto first = std::find(header_.begin(), header_.end(), "time");
+    const auto chosen = options_.in_place ? std::find(first + 1, header_.end(), "time") : first;
+    const auto time_at = static_cast<std::size_t>(chosen - header_.begin());
+    // Size, count and type, and all from the first time on.
+    if (words.size() > header_.size() || words.size() < 3 + static_cast<std::size_t>(header_.end() - first))
+      fail(fmt::format("a row of {} columns below a header of {}", words.size(), header_.size()),
+           "size, count, type, redop, root, and time, algbw, busbw, #wrong twice");
+    const auto after = [&](const char* name) {
+      const auto end = options_.in_place ? header_.end() : std::find(first + 1, header_.end(), "time");
+      return static_cast<std::size_t>(std::find(chosen, end, name) - header_.begin());
+    };
+    const auto value = [&](std::size_t column) {
+      return column < header_.size() ? number(below(words, column)) : std::nullopt;
+    };
+    const auto bytes = number(words[0]), time = value(time_at), algbw = value(after("algbw")),
+               busbw = value(after("busbw"));
     if (!bytes || !time || !algbw || !busbw) fail("a row with no number where time, algbw and busbw stand");
-    if (checked && words[at + 3] != "N/A" && number(words[at + 3]).value_or(0) > 0)
-      fail(fmt::format("{} wrong results", words[at + 3]), "times of a run with wrong results mean nothing");
+    if (const std::size_t wrong = after("#wrong"); wrong < header_.size() && header_[wrong] == "#wrong")
+      if (value(wrong).value_or(0) > 0)
+        fail(fmt::format("{} wrong results", below(words, wrong)), "times of a run with wrong results mean nothing");
     if (*bytes == 0 || *time == 0) return;
     if (*algbw > 1) ratios_.push_back(*busbw / *algbw);  // Below that, two decimals tell no ratio.
     const auto [known, fresh] = rows_.emplace(*bytes, *time);
@@ -114,7 +157,11 @@ class Parser {
   void close() {
     if (rows_.empty()) return reset();
     NcclTestsRun run;
-    run.ranks = options_.ranks > 0 ? options_.ranks : static_cast<int>(hosts_.size());
+    const int last = hosts_.empty() ? 0 : hosts_.rbegin()->first + 1;
+    run.ranks = options_.ranks > 0 ? options_.ranks : last;
+    if (options_.ranks == 0 && last > static_cast<int>(hosts_.size()))
+      run.notes.push_back(fmt::format("{}:{}: {} of {} ranks are listed, the last of which is {}: {} ranks are taken",
+                                      origin_, line_, hosts_.size(), last, last - 1, last));
     std::set<std::string> hosts;
     for (const auto& [rank, host] : hosts_) hosts.insert(host);
     run.nodes = options_.nodes > 0 ? options_.nodes : static_cast<int>(hosts.size());
@@ -152,6 +199,7 @@ class Parser {
   std::string origin_, op_;
   const NcclTestsOptions& options_;
   int line_ = 0;
+  std::vector<std::string> header_;
   bool in_table_ = false;
   std::map<int, std::string> hosts_;
   std::map<double, double> rows_;

@@ -23,13 +23,17 @@ struct NcclTestsRun {
   struct Row {
     double bytes, time_us;
   };
-  std::vector<Row> rows;  ///< By size; of a size that occurs twice, the faster.
+  std::vector<Row> rows;           ///< By size; of a size that occurs twice, the faster.
+  std::vector<std::string> notes;  ///< What is doubtful about it, a sentence each.
 };
 
-/// Runs of one or several programs, in the text's order. Lines of other programs around them are passed over. Throws
-/// Error (usage), `where` "origin:line", for a text without a table, rows with a number missing, wrong results (#wrong
-/// above 0), and operations or ranks that neither the text nor `options` tell. The operation is also told by the ratio
-/// of busbw to algbw where only one has it.
+/// Runs of one or several programs of nccl-tests or rccl-tests, in the text's order. Columns are found by their names
+/// in the header (time, algbw, busbw and #wrong of each kind of call), whatever else a release prints. A launcher's tag
+/// before each line ("[1,0]<stdout>:" of mpirun, "0: " of srun) is taken off. Ranks that the list leaves out are
+/// counted and noted. Lines of other programs around them are passed over. Throws Error (usage), `where` "origin:line",
+/// for a text without a table, rows with a number missing, wrong results (#wrong above 0), and operations or ranks that
+/// neither the text nor `options` tell. The operation is also told by the ratio of busbw to algbw where only one has
+/// it.
 [[nodiscard]] std::vector<NcclTestsRun> parse_nccl_tests(std::string_view text, const std::string& origin,
                                                          const NcclTestsOptions& options);
 

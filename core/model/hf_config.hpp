@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/config/object_reader.hpp"
 #include "core/model/network.hpp"
@@ -48,6 +49,25 @@ struct StateSpace {
   bool bias = false;          ///< Of the projections; the convolution has one.
 };
 
+/// Where the branches of a layer join the residual stream.
+enum class Residual : std::uint8_t {
+  sequential,       ///< x + attention(norm(x)), then x + mlp(norm(x)).
+  parallel,         ///< x + attention(norm(x)) + mlp(norm'(x)).
+  parallel_shared,  ///< x + attention(y) + mlp(y) with y = norm(x).
+  sandwiched,       ///< x + norm'(attention(norm(x))), then the MLP alike.
+  after             ///< x + norm(attention(x)), then the MLP alike.
+};
+
+enum class Activation : std::uint8_t { gelu, gelu_tanh, relu, squared_relu, silu };
+
+/// How a layer differs from others of its stack.
+struct LayerVariant {
+  bool windowed = false;  ///< It attends to TransformerConfig::window tokens.
+  bool turned = true;     ///< It has the rotary embedding, where the stack has one.
+  bool routed = false;    ///< It has experts in place of the MLP.
+  auto operator<=>(const LayerVariant&) const = default;
+};
+
 /// Dimensions and options of a stack of decoder layers. Sizes are elements, all at least 1.
 struct TransformerConfig {
   std::string model_type;     ///< As registered: "llama", "mixtral", "deepseek_v3", ...
@@ -79,13 +99,26 @@ struct TransformerConfig {
   bool causal = true;              ///< A token sees only itself and those before it.
   bool qk_norm = false;            ///< Queries and keys are normalised per head.
   bool sinks = false;              ///< A learned score per head stands in the softmax beside the keys'.
-  /// Tokens that every second layer, from the first on, attends to at most; 0: all layers see all.
+  /// Tokens that layers attend to at most; 0: all layers see all.
   std::int64_t window = 0;
+  bool alternating = false;  ///< Only every second layer, from the first on, attends to the window.
   LatentAttention latent;
   ExpertLayers experts;
   StateSpace state_space;
   /// Of a hybrid: a letter for each layer, M (Mamba-2), * (attention), - (MLP), E (experts); empty: layers are alike.
   std::string pattern;
+  Residual residual = Residual::sequential;
+  Activation activation = Activation::gelu;  ///< Of the MLP, or of its gate.
+  bool gated = false;                        ///< The MLP has a gate.
+  bool qk_norm_all = false;         ///< Queries and keys are normalised with a weight for each feature of each head.
+  bool embedding_norm = false;      ///< Rows of the word table are normalised before the first layer.
+  bool head_bias = false;           ///< The output projection has a bias.
+  std::int64_t position_rows = 0;   ///< Of the table of learned positions; 0: max_positions.
+  std::vector<LayerVariant> kinds;  ///< One for each layer; empty: they are alike, or as the fields above say.
+  /// What no back end computes as the class does: parameters, FLOPs and memory are right, values are not.
+  std::vector<std::string> simulated_only;
+  std::vector<std::string> notes;      ///< What is left out of the network.
+  bool has_words = true;               ///< Exports have words for all of it.
   std::int64_t predict_further = 0;    ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).
   bool one_prediction_module = false;  ///< They all have the weights of the first.
 
@@ -106,7 +139,7 @@ inline constexpr IntegerRange kExpertCount{1, 1 << 16};      ///< Of a layer, or
 inline constexpr NumberRange kAuxLossCoefficient{0.0, 1e3};  ///< Of the loss that balances experts.
 
 /// Reads a configuration whose architecture is a decoder stack and checks it. `origin` names the file in errors.
-/// Unknown keys are ignored: the files hold many that change no shape. Throws Error (usage) as build_network() does.
+/// Unknown keys are ignored here: build_network() notes them. Throws Error (usage) as build_network() does.
 [[nodiscard]] TransformerConfig parse_hf_config(const nlohmann::json& config, const std::string& origin);
 
 /// The GELU named under `key`: "gelu" is exact; "gelu_new", "gelu_fast", "gelu_pytorch_tanh" are the tanh

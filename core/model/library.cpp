@@ -31,6 +31,22 @@ std::string name_of_file(const fs::path& file) {
   return fs::absolute(file).parent_path().filename().string();
 }
 
+/// Python writes numbers that JSON has no words for: they become null. Nothing in a text changes.
+std::string without_python_numbers(std::string text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+        if (text.compare(i, word.size(), word) == 0) text.replace(i, word.size(), "null");
+    }
+  }
+  return text;
+}
+
 nlohmann::json read_as(nlohmann::json config, const ModelReading& reading) {
   if (reading.image_height > 0) config["image_height"] = reading.image_height;
   if (reading.image_width > 0) config["image_width"] = reading.image_width;
@@ -48,6 +64,10 @@ Network with_sides_checked(Network network, const ModelReading& reading) {
 }
 
 }  // namespace
+
+nlohmann::json read_model_file(const std::string& path) {
+  return parse_json(without_python_numbers(read_text(path)), path);
+}
 
 ModelLibrary::ModelLibrary(fs::path directory) : directory_(std::move(directory)) {}
 
@@ -79,7 +99,7 @@ Network ModelLibrary::load(std::string_view model, const fs::path& base, const M
                               reading);
   const fs::path file = find(model, base);
   return with_sides_checked(
-      build_network(read_as(load_json(file.string()), reading), file.string(), name_of_file(file)), reading);
+      build_network(read_as(read_model_file(file.string()), reading), file.string(), name_of_file(file)), reading);
 }
 
 }  // namespace rehearse

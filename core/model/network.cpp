@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/model/operator_count.hpp"
+
 namespace rehearse {
 
 std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s) {
@@ -88,19 +90,30 @@ std::pair<int, int> find_skip(const Network& network, const std::string& from) {
   throw std::logic_error("no block makes '" + from + "'");
 }
 
-Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {
+namespace {
+
+Flops training_flops(const Network& network, std::int64_t b, std::int64_t s, bool causal_half) {
   constexpr double kPasses = 3, kDiscriminatorPasses = 8;
   Flops trained;
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
     Flops forward;
     for (const auto& op : network.blocks[i].ops) {
-      const Flops once = forward_matmul_flops(network.blocks[i], op, b, s, false);
+      const Flops once = forward_matmul_flops(network.blocks[i], op, b, s, causal_half);
       forward += op.frozen ? once * ((kPasses - 1) / kPasses) : once;
     }
     const bool judges = network.adversarial() && static_cast<int>(i) >= network.discriminator;
     trained += forward * (network.repeat[i] * (judges ? kDiscriminatorPasses : kPasses));
   }
   return trained;
+}
+
+}  // namespace
+
+Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {
+  return training_flops(network, b, s, false);
+}
+Flops causal_model_flops(const Network& network, std::int64_t b, std::int64_t s) {
+  return training_flops(network, b, s, true);
 }
 
 }  // namespace rehearse

@@ -267,6 +267,9 @@ struct Network {
   /// Of a hybrid: the index of the block of each layer, from the first layer to the last; empty: as `repeat` and
   /// `alternating` say.
   std::vector<int> pattern = {};
+  /// What no back end computes as the model's class does; 'run' refuses it by these words.
+  std::vector<std::string> simulated_only = {};
+  std::vector<std::string> notes = {};  ///< What the file says and the network leaves out, a sentence each.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;

@@ -24,4 +24,8 @@ struct OperatorCount {
 /// `forward_flops` are parameter_count() and a third of model_flops() (an eighth, of a discriminator's).
 [[nodiscard]] std::vector<OperatorCount> count_operators(const Network& network, std::int64_t b, std::int64_t s);
 
+/// model_flops() with causal attention at half: to a token itself and those before it, as Megatron-LM counts
+/// (megatron/training/training.py @d98e8a6, num_floating_point_operations).
+[[nodiscard]] Flops causal_model_flops(const Network& network, std::int64_t b, std::int64_t s);
+
 }  // namespace rehearse

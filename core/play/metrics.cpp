@@ -33,6 +33,7 @@ StepMetrics step_metrics(const Program& program, const Cluster& cluster, const T
   out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
   out.model_flops_per_s_per_gpu = Flops{program.model_flops_per_step} / step_time / gpus;
   out.mfu = Flops{program.model_flops_per_step} / at_peak;
+  out.causal_mfu = out.mfu;
   out.hfu = executed_matmul_flops(program) / at_peak;
   if (training.tokens > 0 && program.tokens_per_step > 0)
     out.run_time = step_time * (training.tokens / program.tokens_per_step);

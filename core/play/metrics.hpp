@@ -20,6 +20,7 @@ struct StepMetrics {
   FlopsPerSecond model_flops_per_s_per_gpu;
   /// Model FLOPs utilisation; above 1 only by minimal filtering (kMinimalFilteringNote).
   double mfu = 0;
+  double causal_mfu = 0;            ///< With causal attention at half; equal to mfu where there is none.
   double hfu = 0;                   ///< Hardware FLOPs utilisation; likewise.
   std::optional<Seconds> run_time;  ///< Of training.tokens, where given; without failures and evaluation.
 };

@@ -1,6 +1,10 @@
 #include "core/strategy/execution_gaps.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/strategy/bodies/optimizer_state.hpp"
@@ -24,6 +28,11 @@ void check_executable(const PlanRequest& request) {
     if (const std::string gap = execution_gap(name); !gap.empty())
       throw Error(ErrorKind::unavailable, fmt::format("{} is simulated only: {}", name, gap), "strategy",
                   "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
+  if (const std::vector<std::string>& gaps = request.workload.network.simulated_only; !gaps.empty())
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} is simulated only: no back end computes {}", request.workload.network.name,
+                            fmt::join(gaps, ", ")),
+                "model", "'rehearse simulate' plays this plan; sizes, FLOPs and memory are the model's");
   if (const std::string gap = optimizer_state_gap(request.workload); !gap.empty())
     throw Error(ErrorKind::unavailable, fmt::format("these optimizer states are simulated only: {}", gap),
                 "training.optimizer_states",

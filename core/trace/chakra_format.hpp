@@ -10,6 +10,9 @@ namespace rehearse {
 /// Attribute with the name of a node's OperationClass.
 inline constexpr std::string_view kChakraClass = "op_class";
 
+/// Attribute with a node's time in nanoseconds, fractions included: `duration_micros` is whole.
+inline constexpr std::string_view kChakraDuration = "duration_ns";
+
 /// Attribute of a call with the number of ranks of its group, for who has the file without its comm_group.json.
 inline constexpr std::string_view kChakraGroupSize = "pg_size";
 

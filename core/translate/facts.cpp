@@ -71,7 +71,7 @@ ModelFacts facts_of(const TransformerConfig& c) {
   add_experts(c, out);
   if (c.window > 0) {
     out.emplace_back("model.window", fmt::format("{},0", c.window - 1));
-    out.emplace_back("model.window_skip", 2);
+    if (c.alternating) out.emplace_back("model.window_skip", 2);
   }
   if (c.sinks) out.emplace_back("model.softmax", "learnable");
   if (c.experts.limit > 0) {

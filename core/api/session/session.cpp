@@ -43,6 +43,14 @@ auto in_scenario(const Scenario& scenario, const std::string& key, Do action) ->
   }
 }
 
+/// A window of the whole sequence is none.
+Network without_idle_windows(Network network, std::int64_t sequence) {
+  for (BlockSpec& block : network.blocks)
+    for (OpSpec& op : block.ops)
+      if (op.attention_window >= sequence) op.attention_window = 0;
+  return network;
+}
+
 Network load_model(const DataDirectory& data, const Scenario& scenario) {
   const ModelRef& m = scenario.model;
   return in_scenario(scenario, "model", [&] {
@@ -251,10 +259,13 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
                                                    FrameworkSite{cluster.parts().front().gpu->generation});
   std::vector<TakenFact> taken = framework_facts(framework, cluster, scenario);
   Network network = load_model(data, scenario);
+  for (const std::string& note : network.notes)
+    scenario.warnings.push_back(fmt::format("{}: model: {}", scenario.origin, note));
   network =
       in_scenario(scenario, "training.lora", [&] { return with_adapters(std::move(network), scenario.training.lora); });
   if (network.sequences && scenario.training.sequence_length == 0)
     scenario.training.sequence_length = network.max_sequence_length;
+  if (network.sequences) network = without_idle_windows(std::move(network), scenario.training.sequence_length);
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data),     std::move(catalogue), std::move(scenario),  std::move(cluster), std::move(devices),
               std::move(workload), std::move(profile),   std::move(framework), std::move(taken)};

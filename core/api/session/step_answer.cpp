@@ -5,7 +5,9 @@
 
 #include "core/api/session/observed.hpp"
 #include "core/base/index.hpp"
+#include "core/config/settings/training.hpp"
 #include "core/estimate/evaluation.hpp"
+#include "core/model/operator_count.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -40,6 +42,10 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   StepReport out;
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
+  const TrainingSettings& t = session.workload.training;
+  if (const Network& network = session.workload.network; network.sequences)
+    out.metrics.causal_mfu *= causal_model_flops(network, t.global_batch, t.sequence_length) /
+                              model_flops(network, t.global_batch, t.sequence_length);
   out.range = range_of(session);
   out.memory = std::move(memory);
   out.begin = run.begin;

@@ -66,6 +66,8 @@ Blocks explain_model(const std::string& name) {
                 network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
                {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample",
                 to_string(model_flops(network, 1, s))}}};
+  for (const std::string& what : network.simulated_only) facts.rows.emplace_back("simulated only", what);
+  for (const std::string& note : network.notes) facts.rows.emplace_back("note", note);
   if (network.adversarial()) {
     std::int64_t generator = 0;
     for (int b = 0; b < network.discriminator; ++b)

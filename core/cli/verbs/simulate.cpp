@@ -1,6 +1,8 @@
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,12 +59,40 @@ std::set<int> ranks_to_trace(const Program& program, const Arguments& arguments)
   return ranks;
 }
 
-void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session,
-                 Console& console) {
-  const auto out = open_output(file);
-  write_kineto(trace, program, session.cluster, program.name, *out);
-  out->close();
-  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, trace.spans.size());
+/// Whether a trace goes to a folder, a file for each rank.
+bool is_folder(const std::string& path) { return std::filesystem::is_directory(path); }
+
+Trace of_ranks(const Trace& trace, const std::set<int>& ranks) {
+  Trace out = trace;
+  std::erase_if(out.spans, [&](const Span& s) { return !ranks.contains(s.rank); });
+  return out;
+}
+/// What goes on in the step that is reported, and not in one that was played before it.
+Trace from(const Trace& trace, Seconds begin) {
+  Trace out = trace;
+  std::erase_if(out.spans, [&](const Span& s) { return s.end <= begin; });
+  return out;
+}
+
+void write_trace(const std::string& path, const Trace& trace, Seconds begin, const Program& program,
+                 const Session& session, Console& console) {
+  const auto write = [&](const std::string& file, const Trace& spans) {
+    const auto out = open_output(file);
+    write_kineto(spans, program, session.cluster, program.name, *out);
+    out->close();
+  };
+  if (!is_folder(path)) {
+    write(path, trace);
+    console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", path, trace.spans.size());
+    return;
+  }
+  std::set<int> ranks;
+  for (const Span& s : trace.spans) ranks.insert(s.rank);
+  for (const int rank : ranks)
+    write((std::filesystem::path(path) / fmt::format("rank{}.json.gz", rank)).string(),
+          from(of_ranks(trace, {rank}), begin));
+  console.err << fmt::format("wrote {} files to {}, one for each of the ranks {}\n", ranks.size(), path,
+                             fmt::join(ranks, ", "));
 }
 
 /// Ranks that were asked for, and that others stood for.
@@ -100,10 +130,10 @@ int does_not_fit(const StepReport& report, const Arguments& arguments, Console& 
 }
 
 int simulate(const Arguments& arguments, Console& console) {
-  check_output(arguments);
+  const bool measured = is_measured_workload(arguments.text("SCENARIO"));
+  check_output(arguments, !measured);
   check_html(arguments);
-  if (is_measured_workload(arguments.text("SCENARIO")))
-    return simulate_measured(arguments.text("SCENARIO"), arguments, console);
+  if (measured) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
@@ -117,7 +147,8 @@ int simulate(const Arguments& arguments, Console& console) {
   SimulateOptions options;
   options.backend = chosen_backend(arguments, console);
   options.fold = !arguments.has("--no-fold");
-  options.all_flows = arguments.has("--all-flows");
+  options.all_flows =
+      arguments.has("--all-flows") || (arguments.has("--trace") && is_folder(arguments.text("--trace")));
   options.despite_memory = arguments.has("--despite-memory");
   options.progress = [&](const RunProgress& now) { watch->progress(now); };
   const Program program = session.lowered();
@@ -130,8 +161,13 @@ int simulate(const Arguments& arguments, Console& console) {
   const Document document = to_document(report);
   print(document, arguments, console);
   if (arguments.has("--trace")) {
-    tell_of_folded(parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks()), *report.trace, console);
-    write_trace(arguments.text("--trace"), *report.trace, program, session, console);
+    const std::set<int> asked = parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks());
+    tell_of_folded(asked, *report.trace, console);
+    const Trace trace = asked.empty() ? *report.trace : of_ranks(*report.trace, asked);
+    if (trace.spans.empty())
+      throw Error(ErrorKind::usage, "none of these ranks is played by itself", "--trace-ranks",
+                  "add --no-fold, or leave --trace-ranks out: then a rank of each stage is traced");
+    write_trace(arguments.text("--trace"), trace, report.begin, program, session, console);
   }
   write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
   return report.memory.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
@@ -159,8 +195,10 @@ Verb simulate_verb() {
   verb.options.push_back(html_option());
   verb.options.push_back(observed_option());
   verb.options.push_back(
-      {"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
-  verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
+      {"--trace", "FILE",
+       "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz. A folder gets a "
+       "file for each rank, with the calls inside layers, as --all-flows plays them"});
+  verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64, and no others", "one per stage"});
   verb.options.push_back({"--what-if", "CHANGE",
                           "link=NAME:0.5 (rate of links, * for anything), straggler=RANK:1.2 (time of a rank's "
                           "kernels), fail=nic:NODE/NIC",

@@ -281,7 +281,7 @@ class Collector {
   };
 
   static Seconds duration_of(const Node& n) {
-    const Attribute* exact = n.find("duration_ns");
+    const Attribute* exact = n.find(kChakraDuration);
     return Seconds{exact == nullptr ? n.duration_us * 1e-6 : exact->number * 1e-9};
   }
   static OperationClass class_of(const Node& n) {

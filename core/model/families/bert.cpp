@@ -2,7 +2,11 @@
 // bias (Devlin et al. 2018). Pooler and next-sentence head are left out, as in pre-training on masked words alone.
 // Every position is predicted.
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/config/object_reader.hpp"
 #include "core/model/architecture.hpp"
@@ -62,6 +66,8 @@ BlockSpec head(const TransformerConfig& c) {
 Network build_bert(ObjectReader& in) {
   const TransformerConfig c = read_bert(in);
   check(c, in);
+  if (const std::string kind = in.string("position_embedding_type", "absolute"); kind != "absolute")
+    in.fail("position_embedding_type", fmt::format("positions are '{}'", kind), "learned rows are built: absolute");
   const std::int64_t types = in.integer("type_vocab_size", {1, kMaxVocabulary}, 2);
   Network network;
   network.blocks = {embedding(c, types), layer(c), head(c)};
@@ -70,21 +76,32 @@ Network build_bert(ObjectReader& in) {
   return network;
 }
 
+std::vector<ParameterHelp> bert_keys() {
+  return {{"hidden_size", "hidden size", "required"},
+          {"num_hidden_layers", "layers", "required"},
+          {"num_attention_heads", "attention heads", "required"},
+          {"intermediate_size", "inner size of the MLP", "required"},
+          {"max_position_embeddings", "longest sequence", "required"},
+          {"vocab_size", "rows of the word table", "required"},
+          {"type_vocab_size", "kinds of segments", "2"},
+          {"hidden_act", "gelu, or its tanh approximation gelu_new", "gelu"},
+          {"layer_norm_eps", "added to the variance", "1e-12"},
+          {"attention_probs_dropout_prob", "dropout of attention probabilities", "0.1"},
+          {"hidden_dropout_prob", "dropout after the embedding and each branch", "0.1"},
+          {"initializer_range", "standard deviation of initial weights", "0.02"},
+          {"position_embedding_type", "must be absolute", "absolute"}};
+}
+
 [[maybe_unused]] const bool kBertRegistered = architectures().add({
     "bert",
     "BERT: attention both ways, norms after the additions, masked-language head",
-    {{"hidden_size", "hidden size", "required"},
-     {"num_hidden_layers", "layers", "required"},
-     {"num_attention_heads", "attention heads", "required"},
-     {"intermediate_size", "inner size of the MLP", "required"},
-     {"max_position_embeddings", "longest sequence", "required"},
-     {"vocab_size", "rows of the word table", "required"},
-     {"type_vocab_size", "kinds of segments", "2"},
-     {"hidden_act", "gelu, or its tanh approximation gelu_new", "gelu"},
-     {"layer_norm_eps", "added to the variance", "1e-12"},
-     {"attention_probs_dropout_prob", "dropout of attention probabilities", "0.1"},
-     {"hidden_dropout_prob", "dropout after the embedding and each branch", "0.1"},
-     {"initializer_range", "standard deviation of initial weights", "0.02"}},
+    bert_keys(),
+    {.build = build_bert, .read = {}},
+});
+[[maybe_unused]] const bool kRobertaRegistered = architectures().add({
+    "roberta",
+    "RoBERTa: BERT's layers; rows of positions before the first are padding's",
+    bert_keys(),
     {.build = build_bert, .read = {}},
 });
 

@@ -10,7 +10,9 @@ Shape ffn(const TransformerConfig& c) { return {{DimTag::ffn, c.ffn}}; }
 BlockSpec embedding_block(const TransformerConfig& c) {
   BlockBuilder block("embedding");
   int x = block.embedding("word", block.integers("tokens", SampleField::tokens), c.vocabulary, c.hidden, c.init_std);
-  if (c.rotary_dim == 0 && c.positions) x = block.position_embedding("position", x, c.max_positions, c.init_std);
+  if (c.rotary_dim == 0 && c.positions)
+    x = block.position_embedding("position", x, c.position_rows > 0 ? c.position_rows : c.max_positions, c.init_std);
+  if (c.embedding_norm) x = block.norm(c.norm, "norm", x, c.norm_eps);
   x = block.dropout("dropout", x, c.embedding_dropout);
   return std::move(block).finish(x);
 }
@@ -28,8 +30,9 @@ BlockSpec head_block(const TransformerConfig& c) {
   BlockBuilder block("head");
   const int last = block.input(hidden_shape(c));
   const int x = block.norm(c.norm, "norm", last, c.norm_eps);
-  const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
-                                  {.init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
+  const int logits =
+      block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
+                   {.bias = c.head_bias, .init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
   block.cross_entropy("loss", logits, block.integers("labels", SampleField::labels));
   const std::size_t own = block.param_count();
   for (int i = 1; i <= c.predict_further; ++i) add_prediction(block, c, last, i);
@@ -68,7 +71,10 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
                   {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
                   {.bias = c.qkv_bias, .init_std = c.init_std, .projection = Projection::qkv});
   int q = qkv[0], k = qkv[1];
-  if (c.qk_norm) {
+  if (c.qk_norm_all) {
+    q = block.grouped_rms_norm("attention.q_norm", q, c.heads, c.norm_eps);
+    k = block.grouped_rms_norm("attention.k_norm", k, c.kv_heads, c.norm_eps);
+  } else if (c.qk_norm) {
     q = block.norm(c.norm, "attention.q_norm", q, c.norm_eps);
     k = block.norm(c.norm, "attention.k_norm", k, c.norm_eps);
   }
@@ -86,6 +92,11 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
 int gelu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const BlockBuilder::PartScope part(block, LayerPart::mlp);
   return contracted(block, c, block.gelu("mlp.gelu", expanded(block, c, x), c.tanh_gelu));
+}
+
+int relu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const BlockBuilder::PartScope part(block, LayerPart::mlp);
+  return contracted(block, c, block.unary(OpKind::relu, "mlp.relu", expanded(block, c, x)));
 }
 
 int squared_relu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
@@ -123,6 +134,8 @@ Network decoder_network(const TransformerConfig& c, BlockSpec layer) {
   network.blocks = {embedding_block(c), std::move(layer), head_block(c)};
   network.repeat = {1, static_cast<int>(c.layers), 1};
   network.max_sequence_length = c.max_positions;
+  network.simulated_only = c.simulated_only;
+  network.notes = c.notes;
   return network;
 }
 

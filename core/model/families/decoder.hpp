@@ -34,6 +34,12 @@ namespace rehearse {
 /// them, projections to a latent and back around them where there is one. Names start with "moe.".
 [[nodiscard]] int expert_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 
+/// fc1, ReLU, fc2, dropout.
+[[nodiscard]] int relu_branch(BlockBuilder& block, const TransformerConfig& c, int x);
+
+/// Layers by c.residual, c.gated, c.activation and c.kinds: a block for each kind of layer, and the order of these.
+[[nodiscard]] Network stack_network(const TransformerConfig& c);
+
 /// Norm, attention, add, norm, `mlp`, add on `x`. Norms are "ln1" and "ln2".
 [[nodiscard]] int add_layer(BlockBuilder& block, const TransformerConfig& c, int x,
                             int (*mlp)(BlockBuilder&, const TransformerConfig&, int));

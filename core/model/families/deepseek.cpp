@@ -2,6 +2,8 @@
 // routing; V3 adds sigmoid scores and multi-token prediction (DeepSeek-AI 2024, arXiv 2405.04434 and 2412.19437). V3's
 // correction bias, one number per expert that no gradient trains, is left out.
 
+#include <fmt/format.h>
+
 #include "core/config/object_reader.hpp"
 #include "core/model/architecture.hpp"
 #include "core/model/families/decoder.hpp"
@@ -51,6 +53,27 @@ TransformerConfig read_v3(ObjectReader& in) {
   return c;
 }
 
+/// V3.2 and GLM-5: an indexer scores all tokens before a token by few small heads, and attention is to the best of
+/// them (DeepSeek-AI 2025, DeepSeek-V3.2, sec. 2.1).
+TransformerConfig read_sparse(ObjectReader& in) {
+  TransformerConfig c = read_v3(in);
+  const std::int64_t heads = in.integer("index_n_heads", {1, kMaxWidth}),
+                     size = in.integer("index_head_dim", {1, kMaxWidth});
+  const std::int64_t each = c.latent.q_rank * heads * size + c.hidden * (size + heads) + 2 * size;
+  for (const char* of_indexer : {"indexer_rope_interleave", "indexer_types", "index_share_for_mtp_iteration",
+                                 "index_skip_topk_offset", "index_topk_freq"})
+    in.expect(of_indexer);
+  c.window = in.integer("index_topk", {1, kMaxPositions});
+  if (c.window >= c.max_positions) c.window = 0;
+  c.notes.push_back(
+      fmt::format("the indexer of {} heads ({} parameters in each layer) and its scores are left out; "
+                  "attention to its index_topk tokens is that to a window of so many",
+                  heads, each));
+  c.simulated_only.emplace_back("attention to chosen tokens");
+  c.has_words = false;
+  return c;
+}
+
 std::vector<ParameterHelp> keys(std::initializer_list<ParameterHelp> own) {
   std::vector<ParameterHelp> all =
       llama_keys({{"q_lora_rank", "size of the latent that queries come from; none: no latent", "none"},
@@ -78,6 +101,32 @@ std::vector<ParameterHelp> keys(std::initializer_list<ParameterHelp> own) {
     "DeepSeek-V2: latent attention, small routed experts beside shared ones",
     keys({{"scoring_func", "softmax or sigmoid", "softmax"}}),
     decoder_architecture(read_v2, expert_network),
+});
+[[maybe_unused]] const bool kKimiK2 = architectures().add({
+    "kimi_k2",
+    "Kimi K2: DeepSeek-V3's layers",
+    keys({{"scoring_func", "softmax or sigmoid", "sigmoid"},
+          {"num_nextn_predict_layers", "modules that predict further tokens", "0"}}),
+    decoder_architecture(read_v3, expert_network),
+});
+std::vector<ParameterHelp> sparse_keys() {
+  return keys({{"scoring_func", "softmax or sigmoid", "sigmoid"},
+               {"num_nextn_predict_layers", "modules that predict further tokens", "0"},
+               {"index_n_heads", "heads of the indexer, which is left out with a note", "required"},
+               {"index_head_dim", "size of such a head", "required"},
+               {"index_topk", "tokens that a token attends to", "required"}});
+}
+[[maybe_unused]] const bool kV32 = architectures().add({
+    "deepseek_v32",
+    "DeepSeek-V3.2: V3 with attention to few tokens, simulated as a window",
+    sparse_keys(),
+    decoder_architecture(read_sparse, expert_network),
+});
+[[maybe_unused]] const bool kGlm5 = architectures().add({
+    "glm_moe_dsa",
+    "GLM-5: DeepSeek-V3.2's layers",
+    sparse_keys(),
+    decoder_architecture(read_sparse, expert_network),
 });
 [[maybe_unused]] const bool kV3 = architectures().add({
     "deepseek_v3",

@@ -79,7 +79,8 @@ int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int
                                  {{"attention.latent", hidden(l.kv_rank)}, {"attention.k_rope", hidden(l.rope)}},
                                  {.init_std = c.init_std});
   const LatentKeys kv = latent_keys(block, c, down[0], down[1]);
-  x = block.attention("attention.core", q, kv.keys, kv.values, c.attention_dropout, {.causal = c.causal});
+  x = block.attention("attention.core", q, kv.keys, kv.values, c.attention_dropout,
+                      {.causal = c.causal, .window = c.window});
   return block.linear("attention.proj", x, hidden(c.hidden),
                       {.init_std = c.residual_init_std, .projection = Projection::attention_output});
 }

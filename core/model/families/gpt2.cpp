@@ -29,6 +29,7 @@ TransformerConfig read_gpt2(ObjectReader& in) {
   c.hidden_dropout = in.number("resid_pdrop", kDropout, 0.1);
   c.init_std = in.number("initializer_range", {0.0, 10.0}, 0.02);
   c.residual_init_std = c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
+  for (const char* again : {"n_ctx", "scale_attn_weights"}) in.expect(again);
   if (in.boolean("add_cross_attention", false))
     in.fail("add_cross_attention", "a decoder-only model has no cross attention");
   return c;

@@ -28,8 +28,10 @@ TransformerConfig read_gpt_oss(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", true);
   c.sinks = true;
+  c.alternating = true;
   c.window = in.integer("sliding_window", {0, kMaxPositions}, 128);
   require_turns(in);
+  for (const char* again : {"experts_per_token", "initial_context_length"}) in.expect(again);
   if (auto scaling = in.optional_object("rope_scaling")) c.rope_scaled = scaling->string("rope_type", "") == "yarn";
   ExpertLayers& e = c.experts;
   e.routing.experts = in.integer("num_local_experts", kExpertCount, 128);

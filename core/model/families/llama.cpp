@@ -1,8 +1,6 @@
 // Llama and its likes: rotary embedding, RMSNorm, gated SiLU MLP, grouped key/value heads (Touvron et al. 2023, Dubey
 // et al. 2024). Mistral and Qwen2 differ in what they allow, not in structure.
 
-#include <algorithm>
-
 #include "core/config/object_reader.hpp"
 #include "core/model/architecture.hpp"
 #include "core/model/families/decoder.hpp"
@@ -10,9 +8,10 @@
 
 namespace rehearse {
 
-TransformerConfig read_decoder_sizes(ObjectReader& in) {
+TransformerConfig read_decoder_sizes(ObjectReader& in, std::int64_t layers) {
   TransformerConfig c;
-  c.layers = in.integer("num_hidden_layers", {1, kMaxLayers});
+  c.layers = layers > 0 ? in.integer("num_hidden_layers", {1, kMaxLayers}, layers)
+                        : in.integer("num_hidden_layers", {1, kMaxLayers});
   c.hidden = in.integer("hidden_size", {1, kMaxWidth});
   c.heads = in.integer("num_attention_heads", {1, kMaxWidth});
   c.kv_heads = in.integer("num_key_value_heads", {1, kMaxWidth}, c.heads);
@@ -39,8 +38,9 @@ TransformerConfig read_llama_sizes(ObjectReader& in) {
   return c;
 }
 
-void bound_by_window(TransformerConfig& c, ObjectReader& in) {
-  c.max_positions = std::min(c.max_positions, in.integer("sliding_window", {1, kMaxPositions}, kMaxPositions));
+void read_window(TransformerConfig& c, ObjectReader& in) {
+  c.window = in.integer("sliding_window", {1, kMaxPositions}, kMaxPositions);
+  if (c.window >= c.max_positions) c.window = 0;
 }
 
 std::vector<ParameterHelp> decoder_keys(std::initializer_list<ParameterHelp> own) {
@@ -79,7 +79,7 @@ TransformerConfig read_llama(ObjectReader& in) {
 
 TransformerConfig read_mistral(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
-  bound_by_window(c, in);
+  read_window(c, in);
   return c;
 }
 
@@ -87,7 +87,8 @@ TransformerConfig read_qwen3(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   c.qk_norm = true;
   c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
-  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  in.expect("sliding_window");
+  if (in.boolean("use_sliding_window", false)) read_window(c, in);
   return c;
 }
 
@@ -98,14 +99,16 @@ TransformerConfig read_phi3(ObjectReader& in) {
   c.rotary_dim = read_rotary_dim(in, "partial_rotary_factor", 1.0, c.head_dim);
   c.hidden_dropout = in.number("resid_pdrop", kDropout, 0.0);
   c.embedding_dropout = in.number("embd_pdrop", kDropout, 0.0);
-  bound_by_window(c, in);
+  read_window(c, in);
   return c;
 }
 
 TransformerConfig read_qwen2(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   c.qkv_bias = true;
-  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  in.expect("attention_bias");
+  in.expect("sliding_window");
+  if (in.boolean("use_sliding_window", false)) read_window(c, in);
   return c;
 }
 
@@ -120,15 +123,15 @@ Network build_llama(const TransformerConfig& c) { return decoder_network(c, sequ
 });
 [[maybe_unused]] const bool kMistral = architectures().add({
     "mistral",
-    "Mistral 7B: the Llama layer; sequences up to its sliding window",
-    llama_keys({{"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+    "Mistral 7B: the Llama layer, attention to a window in the first version",
+    llama_keys({{"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_mistral, build_llama),
 });
 [[maybe_unused]] const bool kQwen2 = architectures().add({
     "qwen2",
     "Qwen2, Qwen2.5: the Llama layer with biases on q, k and v",
-    llama_keys({{"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
-                {"sliding_window", "tokens that attention looks back", "none"}}),
+    llama_keys({{"use_sliding_window", "whether sliding_window counts", "false"},
+                {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_qwen2, build_llama),
 });
 
@@ -138,7 +141,7 @@ Network build_llama(const TransformerConfig& c) { return decoder_network(c, sequ
     llama_keys({{"partial_rotary_factor", "fraction of each head that rotary embedding turns", "1"},
                 {"resid_pdrop", "dropout on each branch", "0"},
                 {"embd_pdrop", "dropout after the embedding", "0"},
-                {"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+                {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_phi3, build_llama),
 });
 
@@ -146,8 +149,8 @@ Network build_llama(const TransformerConfig& c) { return decoder_network(c, sequ
     "qwen3",
     "Qwen3: the Llama layer with normalised queries and keys",
     llama_keys({{"attention_bias", "biases in the attention projections", "false"},
-                {"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
-                {"sliding_window", "tokens that attention looks back", "none"}}),
+                {"use_sliding_window", "whether sliding_window counts", "false"},
+                {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_qwen3, build_llama),
 });
 

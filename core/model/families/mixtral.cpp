@@ -12,7 +12,7 @@ namespace {
 
 TransformerConfig read_mixtral(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
-  bound_by_window(c, in);
+  read_window(c, in);
   Routing& r = c.experts.routing;
   r.experts = in.integer("num_local_experts", kExpertCount, 8);
   r.top_k = in.integer("num_experts_per_tok", kExpertCount, 2);
@@ -34,9 +34,10 @@ void require_experts_everywhere(ObjectReader& in) {
 TransformerConfig read_qwen3_moe(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   require_experts_everywhere(in);
-  c.qk_norm = true;
+  c.qk_norm = in.boolean("use_qk_norm", true);
   c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
-  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  in.expect("sliding_window");
+  if (in.boolean("use_sliding_window", false)) read_window(c, in);
   Routing& r = c.experts.routing;
   r.experts = in.integer("num_experts", kExpertCount, 128);
   r.top_k = in.integer("num_experts_per_tok", kExpertCount, 8);
@@ -52,7 +53,7 @@ TransformerConfig read_qwen3_moe(ObjectReader& in) {
     llama_keys({{"num_local_experts", "experts per layer", "8"},
                 {"num_experts_per_tok", "experts that each token goes to", "2"},
                 {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.001"},
-                {"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+                {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_mixtral, expert_network),
 });
 [[maybe_unused]] const bool kQwen3Moe = architectures().add({
@@ -66,8 +67,8 @@ TransformerConfig read_qwen3_moe(ObjectReader& in) {
                 {"decoder_sparse_step", "must be 1: every layer routes", "1"},
                 {"mlp_only_layers", "must be empty", "none"},
                 {"attention_bias", "biases in the attention projections", "false"},
-                {"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
-                {"sliding_window", "tokens that attention looks back", "none"}}),
+                {"use_sliding_window", "whether sliding_window counts", "false"},
+                {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_qwen3_moe, expert_network),
 });
 

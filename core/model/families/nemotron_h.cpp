@@ -40,14 +40,15 @@ int mamba_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
 /// A kind of layer: x + branch(norm(x)).
 struct Kind {
   char letter;
+  const char* name;
   const char* block;
   const char* add;
   int (*branch)(BlockBuilder&, const TransformerConfig&, int);
 };
-constexpr std::array<Kind, 4> kKinds{{{'M', "mamba_layer", "mamba.add", mamba_branch},
-                                      {'*', "attention_layer", "attention.add", attention_branch},
-                                      {'-', "mlp_layer", "mlp.add", squared_relu_branch},
-                                      {'E', "expert_layer", "mlp.add", expert_branch}}};
+constexpr std::array<Kind, 4> kKinds{{{'M', "mamba", "mamba_layer", "mamba.add", mamba_branch},
+                                      {'*', "attention", "attention_layer", "attention.add", attention_branch},
+                                      {'-', "mlp", "mlp_layer", "mlp.add", squared_relu_branch},
+                                      {'E', "moe", "expert_layer", "mlp.add", expert_branch}}};
 
 BlockSpec layer(const TransformerConfig& c, const Kind& kind) {
   BlockBuilder block(kind.block, BlockKind::layer);
@@ -59,14 +60,27 @@ BlockSpec layer(const TransformerConfig& c, const Kind& kind) {
 
 bool has(const std::string& pattern, char letter) { return pattern.find(letter) != std::string::npos; }
 
-void read_pattern(TransformerConfig& c, ObjectReader& in) {
-  constexpr const char* kKey = "hybrid_override_pattern";
-  c.pattern = in.string(kKey);
+/// A letter for each name of a list, which newer files have in place of letters.
+std::string letters_of(ObjectReader& in, const char* list) {
+  std::string out;
+  for (const std::string& name : in.strings(list)) {
+    const auto at = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return name == k.name; });
+    if (at == kKinds.end())
+      in.fail(list, fmt::format("a layer is '{}'", name), "layers are mamba, attention, mlp or moe");
+    out += at->letter;
+  }
+  return out;
+}
+
+constexpr const char *kPattern = "hybrid_override_pattern", *kTypes = "layers_block_type";
+
+void check_pattern(const TransformerConfig& c, const ObjectReader& in) {
   for (std::size_t i = 0; i < c.pattern.size(); ++i)
     if (std::none_of(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.letter == c.pattern[i]; }))
-      in.fail(kKey, fmt::format("layer {} is '{}'", i, c.pattern[i]), "M is Mamba-2, * attention, - an MLP, E experts");
+      in.fail(kPattern, fmt::format("layer {} is '{}'", i, c.pattern[i]),
+              "M is Mamba-2, * attention, - an MLP, E experts");
   if (static_cast<std::int64_t>(c.pattern.size()) != c.layers)
-    in.fail(kKey, fmt::format("{} letters for {} layers", c.pattern.size(), c.layers),
+    in.fail(kPattern, fmt::format("{} letters for {} layers", c.pattern.size(), c.layers),
             "num_hidden_layers is the length of the pattern");
 }
 
@@ -96,8 +110,8 @@ void read_prediction(TransformerConfig& c, ObjectReader& in) {
   c.predict_further = in.integer("num_nextn_predict_layers", {0, 16}, 0);
   c.one_prediction_module = in.boolean("mtp_use_repeated_layer", true);
   if (c.predict_further == 0) return;
-  constexpr const char* kKey = "mtp_hybrid_override_pattern";
-  if (const std::string layers = in.string(kKey); layers != "*E")
+  constexpr const char *kKey = "mtp_hybrid_override_pattern", *kList = "mtp_layers_block_type";
+  if (const std::string layers = in.has(kList) ? letters_of(in, kList) : in.string(kKey); layers != "*E")
     in.fail(kKey, fmt::format("a prediction module of layers '{}'", layers),
             "modules of attention and experts are built: *E");
   if (c.experts.routing.experts == 0)
@@ -106,18 +120,23 @@ void read_prediction(TransformerConfig& c, ObjectReader& in) {
 
 TransformerConfig read_nemotron_h(ObjectReader& in) {
   static const std::vector<std::string> kActivations{"relu2"};
-  TransformerConfig c = read_decoder_sizes(in);
+  const std::string pattern = in.has(kTypes) ? letters_of(in, kTypes) : in.string(kPattern);
+  TransformerConfig c = read_decoder_sizes(in, static_cast<std::int64_t>(pattern.size()));
+  c.pattern = pattern;
+  check_pattern(c, in);
   if (!in.has("head_dim")) c.head_dim = in.integer("attention_head_dim", kNemotronHSize, c.head_dim);
   c.norm = OpKind::rms_norm;
-  c.norm_eps = in.number("layer_norm_epsilon", {0.0, 1.0}, 1e-5);
+  c.norm_eps = in.number("layer_norm_epsilon", {0.0, 1.0}, in.number("norm_eps", {0.0, 1.0}, 1e-5));
   c.positions = false;
   c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
   c.mlp_bias = in.boolean("mlp_bias", false);
   in.choice("mlp_hidden_act", kActivations, "relu2");
-  read_pattern(c, in);
   if (has(c.pattern, 'M')) read_state_space(c, in);
   if (has(c.pattern, 'E')) read_experts_nemotron_h(c, in);
   read_prediction(c, in);
+  // Attention has no positions; the shared expert's size counts all of them.
+  for (const char* without_effect : {"partial_rotary_factor", "n_shared_experts", "rms_norm_eps"})
+    in.expect(without_effect);
   return c;
 }
 
@@ -145,6 +164,8 @@ Network build_nemotron_h(const TransformerConfig& c) {
     "Nemotron-H, Nemotron 3: Mamba-2, attention, MLPs and experts in the order of a pattern",
     decoder_keys({{"hybrid_override_pattern",
                    "a letter for each layer: M (Mamba-2), * (attention), - (MLP), E (experts)", "required"},
+                  {"layers_block_type", "the same as a list: mamba, attention, mlp, moe", "required without a pattern"},
+                  {"mtp_layers_block_type", "the same of a prediction module", "none"},
                   {"attention_head_dim", "head_dim, where that is not given", "hidden_size / num_attention_heads"},
                   {"mlp_hidden_act", "must be relu2", "relu2"},
                   {"layer_norm_epsilon", "added to the mean square", "1e-5"},

@@ -10,6 +10,7 @@ namespace {
 
 TransformerConfig read_starcoder2(ObjectReader& in) {
   TransformerConfig c = read_decoder_sizes(in);
+  c.tied = in.boolean("tie_word_embeddings", true);  // As every class has it that doesn't say otherwise.
   c.norm = OpKind::layer_norm;
   c.norm_eps = in.number("norm_epsilon", {0.0, 1.0}, 1e-5);
   c.rotary_dim = c.head_dim;
@@ -17,7 +18,7 @@ TransformerConfig read_starcoder2(ObjectReader& in) {
   c.tanh_gelu = read_tanh_gelu(in, "hidden_act", "gelu_pytorch_tanh");
   c.embedding_dropout = in.number("embedding_dropout", kDropout, 0.0);
   c.hidden_dropout = in.number("residual_dropout", kDropout, 0.0);
-  bound_by_window(c, in);
+  read_window(c, in);
   return c;
 }
 
@@ -31,7 +32,7 @@ Network build_starcoder2(const TransformerConfig& c) { return decoder_network(c,
                   {"hidden_act", "gelu, or its tanh approximation gelu_pytorch_tanh", "gelu_pytorch_tanh"},
                   {"embedding_dropout", "dropout after the embedding", "0"},
                   {"residual_dropout", "dropout on each branch", "0"},
-                  {"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+                  {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_starcoder2, build_starcoder2),
 });
 

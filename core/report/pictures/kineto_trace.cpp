@@ -206,8 +206,10 @@ class Writer {
   void span(const Span& s, Seconds entry) {
     const double begin = nanoseconds(entry), end = nanoseconds(s.end);
     const std::string name = communicates(s) ? fmt::format("ncclDevKernel_{}", names_of(s).kernel) : s.name;
-    std::string args =
-        fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}", s.rank, s.stream, ++correlation_);
+    // Tools take whatever has a stream for a kernel: a wait has none.
+    std::string args = s.kind == SpanKind::wait ? fmt::format("\"device\": {}", s.rank)
+                                                : fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}",
+                                                              s.rank, s.stream, ++correlation_);
     if (const std::string_view cls = class_of(s); !cls.empty()) args += fmt::format(", \"class\": \"{}\"", cls);
     if (s.microbatch >= 0) args += fmt::format(", \"microbatch\": {}", s.microbatch);
     if (s.chunk >= 0) args += fmt::format(", \"chunk\": {}", s.chunk);

@@ -58,6 +58,9 @@ Facts metric_facts(const StepReport& r) {
   facts.rows.emplace_back("model FLOP/s",
                           fmt::format("{:.1f} TFLOP/s per GPU", m.model_flops_per_s_per_gpu.value() / 1e12));
   facts.rows.emplace_back("MFU, HFU", fmt::format("{:.1f} %, {:.1f} %", 100 * m.mfu, 100 * m.hfu));
+  if (m.causal_mfu < m.mfu)
+    facts.rows.emplace_back(
+        "MFU, causal", fmt::format("{:.1f} %, as Megatron-LM counts: causal attention at half", 100 * m.causal_mfu));
   if (m.run_time)
     facts.rows.emplace_back("whole run", fmt::format("{}, without failures and evaluation", duration(*m.run_time)));
   const TimeCategory c = bound_by(r.breakdown);
@@ -151,7 +154,8 @@ ordered_json metrics_json(const StepReport& r) {
                    {"tokens_per_s_per_gpu", m.tokens_per_s_per_gpu},
                    {"model_flops_per_s_per_gpu", m.model_flops_per_s_per_gpu.value()},
                    {"mfu", m.mfu},
-                   {"hfu", m.hfu}};
+                   {"hfu", m.hfu},
+                   {"causal_mfu", m.causal_mfu}};
   if (m.run_time) out["run_time_s"] = m.run_time->value();
   if (r.range.rows > 0) add_range_json(m.step_time / r.range.middle, r.range, out);
   return out;
@@ -203,7 +207,8 @@ StepReport with_bias(StepReport r) {
   StepMetrics& m = r.metrics;
   m.step_time = m.step_time * middle;
   if (m.run_time) m.run_time = *m.run_time * middle;
-  for (double* rate : {&m.samples_per_s, &m.tokens_per_s, &m.tokens_per_s_per_gpu, &m.mfu, &m.hfu}) *rate /= middle;
+  for (double* rate : {&m.samples_per_s, &m.tokens_per_s, &m.tokens_per_s_per_gpu, &m.mfu, &m.causal_mfu, &m.hfu})
+    *rate /= middle;
   m.model_flops_per_s_per_gpu = m.model_flops_per_s_per_gpu / middle;
   r.breakdown *= middle;
   r.mean *= middle;

@@ -169,26 +169,29 @@ def kubernetes(where, report, s):
         pod(spec["template"]["spec"])
     custom = [jobset]
     if len(jobs) == 1:
-        with open(os.path.join(where, "pytorchjob.yaml")) as f:
+        with open(os.path.join(where, "trainjob.yaml")) as f:
             custom.append(list(yaml.safe_load_all(f))[1])
-        replicas = custom[-1]["spec"]["pytorchReplicaSpecs"]
-        expect("kubernetes", (custom[-1]["apiVersion"], custom[-1]["kind"]) == ("kubeflow.org/v1", "PyTorchJob"), "kind")
-        expect("kubernetes", sum(r["replicas"] for r in replicas.values()) == machines(s)[0][1], "replicas")
-        for r in replicas.values():
-            pod(r["template"]["spec"])
+        trainer = custom[-1]["spec"]["trainer"]
+        expect("kubernetes", (custom[-1]["apiVersion"], custom[-1]["kind"]) == ("trainer.kubeflow.org/v1alpha1", "TrainJob"), "kind")
+        expect("kubernetes", trainer["numNodes"] == machines(s)[0][1], "nodes")
+        same_pod = jobs[0]["template"]["spec"]["template"]["spec"]
+        expect("kubernetes", trainer["resourcesPerNode"] == same_pod["containers"][0]["resources"], "resources of a node")
+        patched = custom[-1]["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
+        expect("kubernetes", patched["template"]["spec"]["template"]["spec"].get("nodeSelector") == same_pod.get("nodeSelector"), "node selector")
     for document in custom:
         for problem in known_targets.schema_errors(document):
             expect("kubernetes", False, problem)
 
 
 def pod(spec):
-    """What the schema does not say: equal requests and limits of GPUs, mounts of volumes that are there."""
-    expect("pod", spec["containers"] and spec["nodeSelector"]["nvidia.com/gpu.product"], "no container or selector")
+    """What the schema does not say: equal requests and limits of devices, mounts of volumes that are there."""
+    limits = spec["containers"][0]["resources"]["limits"]
+    expect("pod", ("nvidia.com/gpu" in limits) == ("nvidia.com/gpu.product" in spec.get("nodeSelector", {})), "a selector without GPUs, or GPUs without one")
     volumes = {v["name"] for v in spec["volumes"]}
     for c in spec["containers"]:
         resources = c["resources"]
-        expect("pod", resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"], "GPUs can only be requested as they are limited")
-        expect("pod", resources["requests"]["memory"].endswith("Gi") and int(resources["requests"]["nvidia.com/gpu"]) > 0, "requests")
+        expect("pod", resources["requests"] == resources["limits"], "devices can only be requested as they are limited")
+        expect("pod", resources["requests"]["memory"].endswith("Gi") and all(int(n) > 0 for r, n in resources["requests"].items() if "/" in r), "requests")
         expect("pod", {m["name"] for m in c["volumeMounts"]} <= volumes, "mounts of volumes that are not there")
         for line in c["command"]:
             unknown_options(line, "torchrun", TORCHRUN)

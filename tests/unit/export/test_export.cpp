@@ -62,6 +62,27 @@ const ExportedFile* file(const Exported& e, const std::string& name) {
   return at == e.files.end() ? nullptr : &*at;
 }
 
+TEST_CASE("Pods ask for the devices that their machines have, by the names of those who advertise them") {
+  // NVML's name of the GPU, words joined by dashes: NVIDIA/k8s-device-plugin @1b826ac, internal/lm/resource.go.
+  const auto jobset = [](const std::string& machine) {
+    const Plan plan("tiny_gpt2.json", {"cluster.machine=" + machine, "cluster.nodes=1", "strategy.dp=auto"});
+    return file(plan.to("kubernetes"), "jobset.yaml")->text;
+  };
+  for (const auto& [machine, label] : {std::pair{"dgx_h100", "NVIDIA-H100-80GB-HBM3"},
+                                       {"dgx_h200", "NVIDIA-H200"},
+                                       {"dgx_b200", "NVIDIA-B200"},
+                                       {"gb200_nvl4", "NVIDIA-GB200"},
+                                       {"aws_g4dn_12xlarge", "Tesla-T4"},
+                                       {"aws_g5_48xlarge", "NVIDIA-A10G"}}) {
+    INFO(machine);
+    CHECK(jobset(machine).find("nvidia.com/gpu.product: \"" + std::string(label) + "\"") != std::string::npos);
+  }
+  const std::string cpus = jobset("cpu_2s_epyc_7742"), tpus = jobset("tpu_v4");
+  for (const std::string& text : {cpus, tpus}) CHECK(text.find("nvidia.com") == std::string::npos);
+  CHECK(tpus.find("google.com/tpu: ") != std::string::npos);
+  CHECK(cpus.find("--device cpu") != std::string::npos);
+}
+
 TEST_CASE("Launchers carry the model: by name where it is shipped, as a file where it is the user's own") {
   const ScratchFile own(
       R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
@@ -252,9 +273,10 @@ TEST_CASE("Slurm gives every component of a job its nodes whole") {
 }
 
 /// What one rank does in a step, counted from the Program itself.
+/// What a rank computes and says to others: calls of one rank say nothing.
 struct Counted {
   std::int64_t kernels = 0;
-  double flops = 0;
+  double flops = 0, seconds = 0;
   std::map<std::string, std::pair<std::int64_t, double>> calls;
 };
 
@@ -275,12 +297,17 @@ Counted count(const Plan& plan, int rank) {
       if (const auto* c = std::get_if<ComputeTask>(&t.kind)) {
         ++out.kernels;
         out.flops += matmul_flops(p, *c, at).value();
+        out.seconds += plan.cost.price(p, t, body, rank, at).time.value();
       } else if (const auto* g = std::get_if<CollectiveTask>(&t.kind)) {
+        if (p.mesh.members(nth(p.groups, g->group), rank, p.exprs).size() < 2) continue;
         auto& call = out.calls[std::string(name_of(g->op))];
         ++call.first;
         call.second += CostModel::collective_bytes(p, t, body, at).value();
       } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
-        ++out.calls[m->direction == P2pTask::Direction::send ? "send" : "receive"].first;
+        auto& call = out.calls[m->direction == P2pTask::Direction::send ? "send" : "receive"];
+        ++call.first;
+        for (const Operand& o : t.operands)
+          call.second += p.local_bytes(nth(p.tensors, nth(body.formals, o.formal).like), at);
       }
     }
   }
@@ -291,6 +318,10 @@ TEST_CASE("A Chakra trace imports again to the Program's totals") {
   const std::vector<std::string> small{"training.global_batch=32"};
   for (const auto& [scenario, changes] :
        {std::pair{"llama3_8b_h100_8.json", std::vector<std::string>{"training.global_batch=8"}},
+        std::pair{"llama3_8b_h100_8.json",
+                  std::vector<std::string>{"training.global_batch=8", "strategy.tp=1", "strategy.zero_stage=0",
+                                           "strategy.fsdp.enabled=true"}},
+        std::pair{"mixtral_8x7b_h100_64.json", std::vector<std::string>{"training.global_batch=64"}},
         std::pair{"llama3_70b_h100_64.json", small}}) {
     const Plan plan(scenario, changes);
     const Exported e = plan.to("chakra");
@@ -305,14 +336,15 @@ TEST_CASE("A Chakra trace imports again to the Program's totals") {
       const RankTotals got = rank_totals(align(read), 0);
       OperationTotal kernels;
       for (const auto& [name, total] : got.kernels)
-        if (name != "memory") kernels.count += total.count, kernels.work += total.work;
+        if (name != "memory") kernels += total;
+      CHECK(kernels.time.value() == Approx(wanted.seconds).epsilon(1e-9));
       CHECK(kernels.count == wanted.kernels);
       CHECK(kernels.work.value() == Approx(wanted.flops).epsilon(1e-9));
       CHECK(got.calls.size() == wanted.calls.size());
       for (const auto& [op, call] : wanted.calls) {
         REQUIRE(got.calls.contains(op));
         CHECK(got.calls.at(op).count == call.first);
-        if (op != "send" && op != "receive") CHECK(got.calls.at(op).bytes.value() == Approx(call.second).epsilon(1e-9));
+        CHECK(got.calls.at(op).bytes.value() == Approx(call.second).epsilon(1e-9));
       }
     }
   }

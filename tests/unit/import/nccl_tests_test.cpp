@@ -67,6 +67,53 @@ TEST_CASE("The ratio of bandwidths tells an all-reduce, and only that") {
   CHECK(parse_nccl_tests(output(gather), "run.txt", options)[0].op == CollectiveOp::all_gather);
 }
 
+/// The same text with another header and other rows.
+std::string with_table(const std::string& header, const std::string& rows) {
+  std::string out = output(rows, "all_reduce_perf");
+  const std::size_t at = out.find("#       size");
+  return out.replace(at, out.find('\n', at) - at, header);
+}
+
+TEST_CASE("Columns are those that the header names") {
+  // Releases that print what NCCL chose, and ones before #wrong, whose column 'error' is the largest deviation.
+  const std::string chosen = with_table(
+      "#       size         count      type   redop    root    algo   proto nchannels     time   algbw   busbw #wrong  "
+      "   "
+      "time   algbw   busbw #wrong",
+      "     1048576        262144     float     sum      -1    RING  SIMPLE        16    80.00   13.11   19.66      0  "
+      "  "
+      "70.00   14.98   22.47      0\n");
+  const std::string old = with_table(
+      "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error",
+      "     1048576        262144   float     sum    80.00   13.11   19.66  2e-07    70.00   14.98   22.47  1e-07\n");
+  NcclTestsOptions in_place;
+  in_place.in_place = true;
+  for (const std::string& text : {chosen, old}) {
+    CHECK(parse_nccl_tests(text, "run.txt", {})[0].rows[0].time_us == 80);
+    CHECK(parse_nccl_tests(text, "run.txt", in_place)[0].rows[0].time_us == 70);
+  }
+}
+
+TEST_CASE("A launcher's tags are taken off, and ranks that are not listed are said") {
+  const std::string text = output(kRows, "all_reduce_perf");
+  for (const std::string tag : {"[1,0]<stdout>:", "[1,0]<stdout>: ", "0: ", " 12: "}) {
+    std::string tagged = tag;
+    for (const char c : text) tagged += c == '\n' ? "\n" + tag : std::string(1, c);
+    const auto runs = parse_nccl_tests(tagged, "run.txt", {});
+    REQUIRE(runs.size() == 1);
+    CHECK(runs[0].rows.size() == 2);
+    CHECK(runs[0].ranks == 4);
+    CHECK(runs[0].notes.empty());
+  }
+  std::string fewer = text;
+  const std::size_t second = fewer.find("#  Rank  1");
+  fewer.erase(second, fewer.find('\n', second) - second + 1);
+  const auto runs = parse_nccl_tests(fewer, "run.txt", {});
+  CHECK(runs[0].ranks == 4);
+  REQUIRE(runs[0].notes.size() == 1);
+  CHECK(runs[0].notes[0].find("3 of 4 ranks") != std::string::npos);
+}
+
 TEST_CASE("What cannot be trusted is refused with its line") {
   const auto refused = [](const std::string& text, const NcclTestsOptions& options = {}) {
     try {

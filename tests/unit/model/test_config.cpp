@@ -63,7 +63,8 @@ TEST_CASE("an unknown model type names the valid ones and the nearest") {
   CHECK(e.where == "test.json: /model_type");
   const std::string said = std::string(e.what()) + e.hint;
   CHECK(said.find("lama") != std::string::npos);
-  for (const auto& name : architectures().names()) CHECK(said.find(name) != std::string::npos);
+  CHECK(said.find("did you mean 'llama'") != std::string::npos);
+  for (const auto* name : {"bert", "gpt2", "mixtral"}) CHECK(said.find(name) != std::string::npos);
 }
 
 TEST_CASE("a wrong value is refused at its JSON path, for every required size") {

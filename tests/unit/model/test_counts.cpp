@@ -47,7 +47,7 @@ TEST_CASE("Mistral 7B and Qwen2.5 7B are Llama layers with their own biases") {
                  {"sliding_window", 4096}});
   const auto mistral = build(config);
   CHECK(mistral.parameter_count() == 7'241'732'096);
-  CHECK(mistral.max_sequence_length == 4096);
+  CHECK(mistral.max_sequence_length == 32768);
 
   config.update({{"model_type", "qwen2"},
                  {"num_hidden_layers", 28},
@@ -85,7 +85,7 @@ TEST_CASE("Phi-3 mini and StarCoder2 3B are as large as their released tensors")
                  {"tie_word_embeddings", true}});
   const auto starcoder = build(config);
   CHECK(starcoder.parameter_count() == 3'030'371'328);  // bigcode/starcoder2-3b
-  CHECK(starcoder.max_sequence_length == 4096);
+  CHECK(starcoder.max_sequence_length == 16384);
 }
 
 TEST_CASE("GPT parameters follow 12 l h^2 (1 + 13/12h + (V+s)/12lh), plus the last norm") {

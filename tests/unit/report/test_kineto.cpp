@@ -94,6 +94,16 @@ TEST_CASE("readers that count from a track's first time, too, find neighbours si
         FAIL("span " << i << " ends after the next one begins, counted from " << from);
 }
 
+TEST_CASE("a wait has no stream, so that no tool counts it as a kernel", "[kineto]") {
+  Written w;
+  w.add(0, SpanKind::wait, 0, 1e-3);
+  Span& s = w.add(0, SpanKind::collective, 1e-3, 2e-3);
+  s.collective = "all_reduce";
+  const auto events = w.events("X");
+  REQUIRE(events.size() == 2);
+  for (const auto& e : events) CHECK(e.at("args").contains("stream") == (e.at("cat") == "kernel"));
+}
+
 TEST_CASE("a collective names its group and counts elements at both sides", "[kineto]") {
   Written w;
   Span& s = w.add(0, SpanKind::collective, 0, 1e-3);

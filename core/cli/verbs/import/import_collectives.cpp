@@ -26,6 +26,8 @@ int import_collectives(const Arguments& arguments, Console& console) {
   std::vector<NcclTestsRun> runs;
   for (const std::string& file : arguments.all("FILE"))
     for (NcclTestsRun& run : parse_nccl_tests(read_text(file), file, options)) runs.push_back(std::move(run));
+  for (const NcclTestsRun& run : runs)
+    for (const std::string& note : run.notes) console.err << "note: " << note << '\n';
   const std::string text =
       collective_table_json(runs, fmt::format("nccl-tests: {}", fmt::join(arguments.all("FILE"), ", ")));
   const std::string output = arguments.text("--output", "-");
