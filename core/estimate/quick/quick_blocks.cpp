@@ -8,24 +8,10 @@
 
 namespace rehearse {
 
-double ChunkPass::offset(int blocks) const {
-  const int before = static_cast<int>(head.size()) - 1;
-  if (blocks <= before) return nth(head, blocks);
-  if (blocks <= before + layers) return head.back() + (blocks - before) * layer_seconds;
-  return head.back() + layers * layer_seconds +
-         rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
-}
-
-double ChunkPass::seconds_of(int block) const {
-  const int before = static_cast<int>(head.size()) - 1;
-  return block >= before && block < before + layers ? layer_seconds : offset(block + 1) - offset(block);
-}
-
 QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
     : blocks_(network.blocks.size()), stages_(program.roles.size() > 1), several_(program.microbatches > 1) {
   block_at_ = network.order();
-  for (std::size_t b = 0; b < network.blocks.size(); ++b)
-    if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
+  while (!nth(network.blocks, layer_).is_layer()) ++layer_;
   EstimatePrices prices(program, cost);
   for (int m = 0; m < program.microbatches; ++m) {
     if (m > 0) prices.set_microbatch(m);
@@ -100,48 +86,40 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   ++block.calls[d];
 }
 
-std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind, int layers) const {
+std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, const ChunkContent& of) const {
   std::vector<std::pair<const BlockPasses*, int>> out;
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
-             last = kind == ChunkKind::last || kind == ChunkKind::whole;
-  for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
-    if (b == layer_ || (b < layer_ ? first : last)) out.emplace_back(&nth(blocks_, b), b == layer_ ? layers : 1);
+  for (const auto& [block, times] : of.runs) out.emplace_back(&nth(blocks_, block), times);
   if (!forward) std::reverse(out.begin(), out.end());
   return out;
 }
 
-PassMemory QuickBlocks::memory_of(PassKind pass, ChunkKind kind, int layers) const {
+PassMemory QuickBlocks::memory_of(PassKind pass, const ChunkContent& of) const {
   const bool forward = pass == PassKind::forward;
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
-             last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassMemoryWalk walk;
-  if (stages_ && !(forward ? first : last)) walk.add(message.receive);
-  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+  if (stages_ && !(forward ? of.first : of.last)) walk.add(message.receive);
+  for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) walk.add(block->input);
     walk.add(nth(block->memory, pass), times);
   }
-  if (stages_ && !(forward ? last : first)) walk.add(message.send);
+  if (stages_ && !(forward ? of.last : of.first)) walk.add(message.send);
   return walk.result();
 }
 
-ChunkPass QuickBlocks::make_pass(PassKind pass, ChunkKind kind, int layers) const {
+ChunkPass QuickBlocks::make_pass(PassKind pass, const ChunkContent& of) const {
   ChunkPass out;
   const bool forward = pass == PassKind::forward;
   const auto d = static_cast<std::size_t>(pass);
-  out.layers = layers;
-  out.layer_seconds = nth(blocks_, layer_).work[d].seconds;
-  bool behind = false;
-  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+  for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
-    const bool layer = block == &nth(blocks_, layer_);
-    for (int i = 0; i < times; ++i) out.work.append(block->work[d]);
-    if (!layer)
-      (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
-    behind |= layer;
+    for (int i = 0; i < times; ++i) {
+      out.work.append(block->work[d]);
+      out.seconds.push_back(block->work[d].seconds);
+      out.offsets.push_back(out.offsets.back() + block->work[d].seconds);
+    }
     out.unpacks_in_line |= block->open[d];
   }
-  out.memory = memory_of(pass, kind, layers);
+  out.memory = memory_of(pass, of);
   return out;
 }
 
@@ -153,11 +131,11 @@ LayerPasses QuickBlocks::layer() const {
           !layer.open[0] && !layer.open[1]};
 }
 
-ChunkPasses QuickBlocks::chunks(int layers) const {
+ChunkPasses QuickBlocks::passes(const ChunkContent& of) const {
   ChunkPasses out;
-  for (int k = 0; k < kChunkKinds; ++k)
-    for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
-      nth(nth(out, k), pass) = make_pass(static_cast<PassKind>(pass), static_cast<ChunkKind>(k), layers);
+  if (of.runs.empty()) return out;
+  for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
+    nth(out, pass) = make_pass(static_cast<PassKind>(pass), of);
   return out;
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 // What the passes of one chunk of a model take, from the blocks it is made of. The blocks come from a lowered sibling:
-// the same tensor-parallel rank with the same microbatch, in a network of one layer per stage.
+// the same tensor-parallel rank with the same microbatch, in a network of one or two layers of each kind.
 
-#include <memory>
+#include <array>
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
+#include "core/estimate/quick/chunk_layout.hpp"
 #include "core/estimate/quick/pass_calls.hpp"
 #include "core/estimate/quick/pass_memory.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
@@ -13,36 +14,24 @@
 
 namespace rehearse {
 
-/// Where a chunk stands in the model: the first has what comes before the layers, the last what comes after.
-enum class ChunkKind : unsigned char { first, middle, last, whole };
-inline constexpr int kChunkKinds = 4;
-
 /// One direction of one chunk.
 struct ChunkPass {
   ComputeWork work;
   std::vector<InputCopy> inputs;
   PassMemory memory;
   bool unpacks_in_line = false;
-  /// Seconds of compute before the `blocks`-th block of the pass.
-  [[nodiscard]] double offset(int blocks) const;
-  [[nodiscard]] int blocks() const {
-    return static_cast<int>(head.size()) - 1 + layers + static_cast<int>(rest.size()) - 1;
-  }
+  std::vector<double> seconds;       ///< Of each block, in the order of the pass.
+  std::vector<double> offsets{0.0};  ///< Seconds of the blocks before each, and of all.
 
-  /// Seconds of the block at that place.
-  [[nodiscard]] double seconds_of(int block) const;
-
-  int layers = 0;
-  double layer_seconds = 0;
-  std::vector<double> head{0.0}, rest{0.0};  ///< Running sums over the blocks before and after the layers.
+  [[nodiscard]] int blocks() const { return static_cast<int>(seconds.size()); }
 };
 
 /// Which of a chunk's passes: the first backward of a step may write gradients that later ones add to.
 enum class PassKind : unsigned char { forward, backward, first_backward };
 inline constexpr int kPassKinds = 3;
 
-/// Chunks of so many layers, by ChunkKind and PassKind.
-using ChunkPasses = std::array<std::array<ChunkPass, kPassKinds>, kChunkKinds>;
+/// By PassKind; empty where nothing is held.
+using ChunkPasses = std::array<ChunkPass, kPassKinds>;
 
 /// What is sent to the next stage, or back.
 struct BlockMessage {
@@ -65,32 +54,30 @@ struct BlockPasses {
 /// Blocks of one key, priced. Any number of threads may ask it.
 class QuickBlocks {
  public:
-  /// Reads the passes of `program`, a lowering of `network`, one layer per stage, and one microbatch, or two where the
-  /// first differs.
+  /// Reads the passes of `program`, a lowering of `network`, and one microbatch, or two where the first differs.
   QuickBlocks(const Program& program, const Network& network, const CostModel& cost);
 
   /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
   /// stream.
   [[nodiscard]] bool complete() const { return complete_; }
-  /// Passes of chunks of so many layers.
-  [[nodiscard]] ChunkPasses chunks(int layers) const;
+  [[nodiscard]] ChunkPasses passes(const ChunkContent& of) const;
   [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
+  /// Of the first kind of layer.
   [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
   /// Blocks of a pass in its order, each with how often it comes in a row.
-  [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, ChunkKind kind,
-                                                                          int layers) const;
+  [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, const ChunkContent& of) const;
   /// What the allocator keeps besides on the stage with the last block (cached_blocks).
   [[nodiscard]] Bytes cached_at_end() const { return cached_at_end_; }
 
  private:
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
-  [[nodiscard]] ChunkPass make_pass(PassKind pass, ChunkKind kind, int layers) const;
-  [[nodiscard]] PassMemory memory_of(PassKind pass, ChunkKind kind, int layers) const;
+  [[nodiscard]] ChunkPass make_pass(PassKind pass, const ChunkContent& of) const;
+  [[nodiscard]] PassMemory memory_of(PassKind pass, const ChunkContent& of) const;
 
   std::vector<int> block_at_;  ///< Of the network, by position.
   std::vector<BlockPasses> blocks_;
-  int layer_ = 0;  ///< Index of the block that is the layer.
+  int layer_ = 0;  ///< Index of the first kind of layer.
   std::array<BlockMessage, 2> messages_;
   bool complete_ = true, stages_ = false, several_ = false;
   Bytes cached_at_end_;

@@ -1,5 +1,5 @@
-// The fullest moment of a step whose passes have calls of their own: what each distinct pass does is added up once
-// (pass_memory.hpp), and then pass by pass in the order of the schedule.
+// The fullest moment of a step whose passes have calls of their own, or whose chunks differ: what each distinct pass
+// does is added up once (pass_memory.hpp), and then pass by pass in the order of the schedule.
 
 #include <algorithm>
 
@@ -57,15 +57,16 @@ const PassMemory& QuickStep::pass_memory(const QuickParts& parts, int kind, cons
   const int chunk = slot.chunk / p, direction = forward ? 0 : 1;
   auto& known = nth(pass_memories_, ((kind * v + chunk) * 2 + direction) * 4 + (first ? 2 : 0) + (last ? 1 : 0));
   if (known) return *known;
-  const auto of = chunk_kind(slot.chunk, chunks);
   const PassKind pass = forward ? PassKind::forward : first ? parts.blocks->first_backward() : PassKind::backward;
-  const PassCalls& calls = costs_.calls_of(kind, chunk, direction, first, last && !forward);
+  static const PassCalls kNone;
+  const PassCalls& calls =
+      costs_.calls.empty() ? kNone : costs_.calls_of(kind, chunk, direction, first, last && !forward);
   const BlockMessage& message = parts.blocks->message(forward);
   PassMemoryWalk walk;
   if (p > 1 && (forward ? slot.chunk > 0 : slot.chunk + 1 < chunks)) walk.add(message.receive);
   auto call = calls.all.begin();
   int k = 0;
-  for (const auto& [block, times] : nth(lists_, 2 * static_cast<int>(of) + direction)) {
+  for (const auto& [block, times] : nth(lists_, 2 * parts.layout->content(slot.chunk % p, chunk) + direction)) {
     for (int i = 0; i < times; ++i, ++k) {
       for (; call != calls.all.end() && call->at == k && call->behind; ++call) walk.add(call->memory);
       if (forward && block->input_seconds >= 0) walk.add(block->input);
@@ -85,12 +86,11 @@ const std::vector<Slot>& QuickStep::slots(const QuickParts& parts, const Pipelin
   return at->second;
 }
 
-void QuickStep::memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
+void QuickStep::memory_by_pass(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
   const auto& stages = parts.mesh->stages();
-  for (int k = 0; k < kChunkKinds; ++k)
-    for (const bool forward : {true, false})
-      nth(lists_, 2 * k + (forward ? 0 : 1)) =
-          parts.blocks->blocks_of(forward, static_cast<ChunkKind>(k), parts.layers);
+  lists_.clear();
+  for (const ChunkContent& content : parts.layout->contents())
+    for (const bool forward : {true, false}) lists_.push_back(parts.blocks->blocks_of(forward, content));
   pass_memories_.assign(stages.size() * static_cast<std::size_t>(parts.shape.virtual_stages) * 8, {});
   const PipelineShape shape = telling(parts);
   Fullest fullest;

@@ -25,7 +25,8 @@ int messages_of(const PipelineShape& shape) { return 2 * shape.stages * shape.vi
 
 /// Passes of one stage with the flags of a chunk's first forward, and first and last backward.
 /// Messages are numbered as those of `most` microbatches.
-std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most) {
+std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most,
+                             bool by_kind) {
   const int chunks = shape.stages * shape.virtual_stages;
   const auto number = [&](int direction, int chunk, int microbatch) {
     return (direction * chunks + chunk) * most + microbatch;
@@ -37,7 +38,7 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     Visit v;
     v.stage = static_cast<unsigned short>(stage);
     v.chunk = static_cast<unsigned short>(s.chunk);
-    v.kind = static_cast<unsigned char>(chunk_kind(s.chunk, chunks));
+    v.content = by_kind ? static_cast<unsigned short>(chunk_kind(s.chunk, chunks)) : v.chunk;
     const bool forward = s.pass == Pass::forward;
     v.direction = forward ? 0 : 1;
     const int next = forward ? s.chunk + 1 : s.chunk - 1;
@@ -92,9 +93,9 @@ std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at, int* swe
   return out;
 }
 
-StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most) {
+StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most, bool by_kind) {
   StageVisits out;
-  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most));
+  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most, by_kind));
   return out;
 }
 
@@ -110,13 +111,7 @@ StageVisits common(const StageVisits& a, const StageVisits& b) {
 
 }  // namespace
 
-ChunkKind chunk_kind(int chunk, int chunks) {
-  if (chunks == 1) return ChunkKind::whole;
-  if (chunk == 0) return ChunkKind::first;
-  return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
-}
-
-QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
+QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape, bool by_kind) {
   QuickOrder out;
   out.whole = goes_round(schedule, shape);
   out.messages = messages_of(shape);
@@ -125,7 +120,7 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
     const std::vector<Slot> order = schedule.order(s, shape);
     out.whole = out.whole && std::all_of(order.begin(), order.end(), is_whole);
     if (!out.whole) return out;
-    stages.push_back(visits_of(order, s, shape, shape.microbatches));
+    stages.push_back(visits_of(order, s, shape, shape.microbatches, by_kind));
   }
   const auto count = static_cast<std::size_t>(out.messages);
   out.visits =
@@ -133,11 +128,12 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   return out;
 }
 
-ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far) {
+ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far, bool by_kind) {
   PipelineShape of_near = shape, of_far = shape;
   of_near.microbatches = near;
   of_far.microbatches = far;
-  const StageVisits nears = visits_of_stages(schedule, of_near, far), fars = visits_of_stages(schedule, of_far, far);
+  const StageVisits nears = visits_of_stages(schedule, of_near, far, by_kind),
+                    fars = visits_of_stages(schedule, of_far, far, by_kind);
   ForkedOrder out;
   out.messages = messages_of(of_far);
   Progress at{std::vector<std::size_t>(nears.size(), 0), std::vector<char>(static_cast<std::size_t>(out.messages), 0)};

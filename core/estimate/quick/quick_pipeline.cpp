@@ -80,13 +80,12 @@ void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, doub
 /// What the step before's tail still does for this chunk's parameters.
 void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
   if (before_->empty()) return;
-  const int kind = kind_of_stage(v.stage), chunk = chunk_of(v);
-  const int all = pass.blocks(),
-            extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
-  const int base = chunk * costs_->layers + extra;
-  for (const MeshNeed& need : nth(costs_->mesh->stages(), kind).needs) {
+  const int kind = kind_of_stage(v.stage), all = pass.blocks();
+  const MeshStage& stage = nth(costs_->mesh->stages(), kind);
+  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 0);
+  for (const MeshNeed& need : stage.needs) {
     if (need.blocks < base || need.blocks >= base + all) continue;
-    const double until = nth(nth((*before_), kind), need.operation) - pass.offset(need.blocks - base);
+    const double until = nth(nth((*before_), kind), need.operation) - nth(pass.offsets, need.blocks - base);
     idle(lane, until, until - lane.free, lane.exposed_dp);
   }
 }
@@ -101,18 +100,15 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
 /// The pass after which a chunk's gradients are final, with the reductions it sets off.
 void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
   const ChunkPass& p = *pass.pass;
-  const int later = costs_->virtual_stages - 1 - chunk_of(v);
-  const bool behind = v.stage + 1 == stages_ && later > 0;
-  const int extra =
-      behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
-  const int base = later * costs_->layers + extra;
+  const MeshStage& stage = nth(costs_->mesh->stages(), kind_of_stage(v.stage));
+  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 1);
   double done = 0;
   const Interference* load = nullptr;
-  const std::vector<MeshCall>& calls = nth(costs_->mesh->stages(), kind_of_stage(v.stage)).calls;
+  const std::vector<MeshCall>& calls = stage.calls;
   auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
   for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
     const MeshCall& call = *at;
-    const double offset = p.offset(call.blocks - base);
+    const double offset = nth(p.offsets, call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;
     lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
@@ -196,7 +192,7 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
     const double until = std::max(lane.gate, nth(whole_, k));
     idle(lane, until, until - lane.free, lane.exposed_dp);
     lane.before_last = lane.free;
-    compute(lane, p.seconds_of(k), 0);
+    compute(lane, nth(p.seconds, k), 0);
     nth(block_ends_, k) = lane.free;
   }
   issue_until(blocks);
@@ -205,13 +201,14 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
 
 void QuickPipeline::set_channels() {
   for (int d = 0; d < 2; ++d) {
-    const ComputeWork& work =
-        costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
     const Transfer* last = nullptr;
     double lost = 0;
     for (int s = 0; s < stages_; ++s) {
+      const int content = costs_->layout->by_kind() ? static_cast<int>(ChunkKind::middle) : s;
+      const ComputeWork& work = nth(costs_->passes, 2 * content + d).pass->work;
       const Transfer& t = message(d, s);
-      if (last == nullptr || t.load.sm_share != last->load.sm_share || t.load.hbm_share != last->load.hbm_share)
+      if (last == nullptr || !costs_->layout->by_kind() || t.load.sm_share != last->load.sm_share ||
+          t.load.hbm_share != last->load.hbm_share)
         lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
       last = &t;
       const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
@@ -235,7 +232,8 @@ void QuickPipeline::play_all(const std::vector<Visit>& visits) {
     QuickLane& lane = lanes[v.stage];
     Channel& channel = channels[2U * v.stage + v.direction];
     const bool fresh = !costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0;
-    const QuickCosts::Pass& pass = fresh ? costs.first_backwards[v.kind] : costs.passes[2U * v.kind + v.direction];
+    const QuickCosts::Pass& pass =
+        fresh ? costs.first_backwards[v.content] : costs.passes[2U * v.content + v.direction];
     double slowed = 0;
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
     if (v.in >= 0) {

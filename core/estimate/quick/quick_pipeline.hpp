@@ -42,12 +42,13 @@ struct QuickCosts {
     double unpack = 0;
     bool plain = true;  ///< No inputs, nothing to unpack.
   };
-  std::array<Pass, std::size_t{2} * kChunkKinds> passes;  ///< 2 * kind + direction.
-  std::array<const MeshMessages*, 2> messages{};          ///< Activations, and their gradients.
+  std::vector<Pass> passes;                       ///< 2 * content + direction.
+  std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
   const QuickMesh* mesh = nullptr;
-  int virtual_stages = 1, layers = 0;
+  const ChunkLayout* layout = nullptr;
+  int virtual_stages = 1;
   bool blocking = false;
-  std::array<Pass, kChunkKinds> first_backwards;
+  std::vector<Pass> first_backwards;  ///< By content.
   /// By kind of stage, chunk of the stage, direction, and whether it is the first and the last of the step; empty where
   /// passes have no calls of their own.
   std::vector<const PassCalls*> calls;

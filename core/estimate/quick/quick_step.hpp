@@ -20,12 +20,12 @@ namespace rehearse {
 struct QuickParts {
   const QuickBlocks* blocks = nullptr;
   const QuickMesh* mesh = nullptr;
-  const ChunkPasses* chunks = nullptr;  ///< Of `blocks`, with `layers` each.
-  MeshAnswers* answers = nullptr;       ///< Of `mesh`.
+  const ChunkLayout* layout = nullptr;
+  const std::vector<const ChunkPasses*>* chunks = nullptr;  ///< Of `blocks`, by content of the layout.
+  MeshAnswers* answers = nullptr;                           ///< Of `mesh`.
   const Schedule* schedule = nullptr;
   int schedule_number = 0;  ///< Its own, for the tables of orders.
   PipelineShape shape;
-  int layers = 0;  ///< Per chunk.
   bool blocking = false;
   int steps = 1;
   bool late_gathers = false;  ///< Passes wait for parameters that the step before has updated.
@@ -45,8 +45,8 @@ class QuickStep {
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
   void set_calls(const QuickParts& parts);
-  [[nodiscard]] QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction) const;
-  void memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
+  [[nodiscard]] static QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction);
+  void memory_by_pass(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
   const PassMemory& pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches);
   static PipelineShape telling(const QuickParts& parts);
   static void set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out);
@@ -70,7 +70,7 @@ class QuickStep {
   TailEnds before_;
   std::map<std::array<int, 5>, std::vector<Slot>> slots_;  ///< By schedule, shape and stage.
   using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
-  std::array<BlockList, std::size_t{2} * kChunkKinds> lists_;  ///< 2 * kind + direction.
+  std::vector<BlockList> lists_;  ///< 2 * content + direction.
   /// By kind of stage, chunk of the stage, direction, and whether first and last: of the scenario at hand.
   std::vector<std::optional<PassMemory>> pass_memories_;
   /// The last three from the shorter of two that are extrapolated.
