@@ -263,6 +263,19 @@ const std::vector<int>& EstimatePrices::instances(int group, int role) {
   return out;
 }
 
+bool EstimatePrices::groups_alike(int role) {
+  const Cluster& cluster = cost_.cluster();
+  for (int g = 0; g < static_cast<int>(p_.groups.size()); ++g) {
+    std::optional<bool> inside;
+    for (const int rank : instances(g, role)) {
+      const bool here = in_one_node(cluster, devices(g, rank));
+      if (inside.value_or(here) != here) return false;
+      inside = here;
+    }
+  }
+  return true;
+}
+
 /// Calls of a body that are alike, as those of a ring are, share a price.
 Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
   const auto& c = std::get<CollectiveTask>(task.kind);

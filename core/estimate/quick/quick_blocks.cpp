@@ -1,6 +1,7 @@
 #include "core/estimate/quick/quick_blocks.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/index.hpp"
 #include "core/price/memory_rule.hpp"
@@ -8,7 +9,7 @@
 
 namespace rehearse {
 
-QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere)
     : blocks_(network.blocks.size()), stages_(program.roles.size() > 1), several_(program.microbatches > 1) {
   block_at_ = network.order();
   while (!nth(network.blocks, layer_).is_layer()) ++layer_;
@@ -20,6 +21,7 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
         if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
   }
   const auto last = static_cast<int>(program.roles.size()) - 1;
+  for (int r = 0; everywhere && r <= last; ++r) complete_ = complete_ && prices.groups_alike(r) && !prices.unlike();
   cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
   for (const BlockPasses& b : blocks_) {
     const int microbatches = several_ ? 2 : 1;
@@ -29,6 +31,8 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
 }
 
 namespace {
+
+bool about(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 
 bool carries_activations(const Program& program, const Body& body, const PassPart& part) {
   if (part.task < 0) return false;
@@ -80,7 +84,9 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
                         : several_ && e.microbatch == 0 ? PassKind::first_backward
                                                         : PassKind::backward;
   const auto d = static_cast<std::size_t>(pass);
+  const double before = block.work[d].seconds;
   block.work[d] = prices.work(e.body, role);
+  if (block.calls[d] > 0 && !about(block.work[d].seconds, before)) complete_ = false;
   block.open[d] = !prices.closed(e.body, role);
   block.memory[d] = {true, true, curve};
   ++block.calls[d];

@@ -55,10 +55,11 @@ struct BlockPasses {
 class QuickBlocks {
  public:
   /// Reads the passes of `program`, a lowering of `network`, and one microbatch, or two where the first differs.
-  QuickBlocks(const Program& program, const Network& network, const CostModel& cost);
+  /// `everywhere`: it has all ranks, and whether blocks take as long on all of them is to be found out.
+  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere);
 
-  /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
-  /// stream.
+  /// Whether the blocks say all about a pass: every one has a forward and a backward that take as long on any stage,
+  /// and no storage waits for another stream.
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] ChunkPasses passes(const ChunkContent& of) const;
   [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }

@@ -119,7 +119,7 @@ struct QuickEstimator::Impl {
   std::optional<QuickEstimate> closed_form(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
   [[nodiscard]] bool in_closed_form(const StrategySettings& s);
-  [[nodiscard]] bool lies_well(const StrategySettings& s);
+  [[nodiscard]] bool few_tell(const StrategySettings& s);
   [[nodiscard]] bool groups_alike(int size, int stride);
   [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
@@ -136,6 +136,7 @@ struct QuickEstimator::Impl {
   [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, int rest_number);
   static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
   std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, int replicas, int shown, bool in_passes);
+  std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, int shown, bool in_passes);
   MeshAnswers& mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number,
                        const ChunkLayout& layout);
 };
@@ -171,12 +172,12 @@ bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed ||
       (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block)))
     return false;
-  return (s.pp > 1 || s.virtual_stages == 1) && lies_well(s);
+  return s.pp > 1 || s.virtual_stages == 1;
 }
 
-/// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes
-/// evenly: those of the sibling, which is made of the first few ranks, then lie as all do.
-bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
+/// Whether tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts
+/// of nodes evenly: those of a sibling of the first few ranks then lie as all do.
+bool QuickEstimator::Impl::few_tell(const StrategySettings& s) {
   const int node = cluster.device_count() / cluster.node_count();
   if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
   // Experts' groups take in replicas.
@@ -261,7 +262,8 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
   const bool in_passes = calls_in_passes(s);
   // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
-  const int replicas = experts ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
+  const bool few = few_tell(s);
+  const int replicas = experts || !few ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
   const TableKey key{s.tp,
                      s.cp,
                      s.ep,
@@ -277,11 +279,16 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      in_passes ? 1 + s.zero_stage : 0,
                      shown,
                      in_passes && s.pp > 1,
-                     0,
-                     0,
+                     few ? 0 : s.pp,
+                     few ? 0 : s.dp_shard,
                      0};
   const auto [at, fresh] = blocks.try_emplace(key);
-  if (fresh) at->second.of = tables->blocks.get(key, [&] { return make_blocks(s, replicas, shown, in_passes); });
+  if (fresh)
+    at->second.of = tables->blocks.get(key, [&] {
+      return few             ? make_blocks(s, replicas, shown, in_passes)
+             : pairs_alike() ? make_all_blocks(s, shown, in_passes)
+                             : nullptr;
+    });
   return at->second;
 }
 
@@ -304,8 +311,31 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   w.training = workload.training;
   w.training.global_batch = s.microbatch * replicas * shown;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
+    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost, false);
   } catch (const Error&) {  // Full lowering says why, or copes.
+    return nullptr;
+  }
+}
+
+/// From a sibling of all ranks, with a layer of each kind on every stage.
+std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const StrategySettings& s, int shown,
+                                                                   bool in_passes) {
+  StrategySettings plain = s;
+  plain.virtual_stages = 1;
+  plain.schedule = "1f1b";
+  if (!in_passes) plain.zero_stage = 0;
+  plain.overlap = {};
+  plain.overlap.tp = s.overlap.tp;
+  plain.layers_per_stage.assign(static_cast<std::size_t>(s.pp), kinds_of_layers(workload.network));
+  Workload w = with_layers(one_layer, s.pp);
+  for (int stage = 0; stage < s.pp; ++stage)
+    for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+      if (w.network.blocks[b].is_layer()) w.network.pattern.push_back(static_cast<int>(b));
+  w.training = workload.training;
+  w.training.global_batch = s.microbatch * s.dp * shown;
+  try {
+    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, true);
+  } catch (const Error&) {  // As above.
     return nullptr;
   }
 }
