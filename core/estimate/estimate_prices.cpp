@@ -263,12 +263,15 @@ const std::vector<int>& EstimatePrices::instances(int group, int role) {
   return out;
 }
 
-bool EstimatePrices::groups_alike(int role) {
+bool EstimatePrices::groups_alike(int body, int role) {
   const Cluster& cluster = cost_.cluster();
-  for (int g = 0; g < static_cast<int>(p_.groups.size()); ++g) {
+  const Body& of = nth(p_.bodies, body);
+  for (const auto v : of.graph.vertices()) {
+    const auto* c = std::get_if<CollectiveTask>(&of.graph[v].kind);
+    if (c == nullptr) continue;
     std::optional<bool> inside;
-    for (const int rank : instances(g, role)) {
-      const bool here = in_one_node(cluster, devices(g, rank));
+    for (const int rank : instances(c->group, role)) {
+      const bool here = in_one_node(cluster, devices(c->group, rank));
       if (inside.value_or(here) != here) return false;
       inside = here;
     }

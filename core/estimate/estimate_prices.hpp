@@ -48,8 +48,8 @@ class EstimatePrices {
   [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking);
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
-  /// Whether each group of a role's ranks lies within a node, or each across nodes, whichever of the ranks it holds.
-  [[nodiscard]] bool groups_alike(int role);
+  /// Whether the groups of a role's ranks on which the body has calls lie within a node all, or across nodes all.
+  [[nodiscard]] bool groups_alike(int body, int role);
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
   [[nodiscard]] bool unlike() const { return unlike_; }
   /// How much longer launches make the kernels of a body that is issued task by task.

@@ -10,7 +10,10 @@
 namespace rehearse {
 
 QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere)
-    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1), several_(program.microbatches > 1) {
+    : blocks_(network.blocks.size()),
+      everywhere_(everywhere),
+      stages_(program.roles.size() > 1),
+      several_(program.microbatches > 1) {
   block_at_ = network.order();
   while (!nth(network.blocks, layer_).is_layer()) ++layer_;
   EstimatePrices prices(program, cost);
@@ -21,7 +24,7 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
         if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
   }
   const auto last = static_cast<int>(program.roles.size()) - 1;
-  for (int r = 0; everywhere && r <= last; ++r) complete_ = complete_ && prices.groups_alike(r) && !prices.unlike();
+  complete_ = complete_ && (!everywhere || !prices.unlike());
   cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
   for (const BlockPasses& b : blocks_) {
     const int microbatches = several_ ? 2 : 1;
@@ -84,6 +87,7 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
                         : several_ && e.microbatch == 0 ? PassKind::first_backward
                                                         : PassKind::backward;
   const auto d = static_cast<std::size_t>(pass);
+  if (everywhere_ && !prices.groups_alike(e.body, role)) complete_ = false;
   const double before = block.work[d].seconds;
   block.work[d] = prices.work(e.body, role);
   if (block.calls[d] > 0 && !about(block.work[d].seconds, before)) complete_ = false;

@@ -80,7 +80,7 @@ class QuickBlocks {
   std::vector<BlockPasses> blocks_;
   int layer_ = 0;  ///< Index of the first kind of layer.
   std::array<BlockMessage, 2> messages_;
-  bool complete_ = true, stages_ = false, several_ = false;
+  bool everywhere_, complete_ = true, stages_ = false, several_ = false;
   Bytes cached_at_end_;
 };
 
