@@ -69,6 +69,7 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
     : p_(program),
       cost_(cost),
       prices_(program, cost),
+      passes_(program, cost, prices_),
       first_rank_(program.roles.size(), -1),
       ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {

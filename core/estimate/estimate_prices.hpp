@@ -7,6 +7,7 @@
 
 #include "core/base/index.hpp"
 #include "core/estimate/walk/call_prices.hpp"
+#include "core/estimate/walk/whole_passes.hpp"
 
 namespace rehearse {
 
@@ -56,6 +57,14 @@ class EstimatePrices {
   [[nodiscard]] double stretch(int body, int role);
   /// From now on bodies are priced as that microbatch calls them: the first writes what later ones add to.
   void set_microbatch(int number);
+  /// A call of a body, as set_microbatch() says.
+  [[nodiscard]] WholeBodies::Call call(int body, int role, const ExprContext& at) const {
+    return {body, rank_of(role), at, true, CostModel::kOncePerKernel};
+  }
+  /// Two calls at once, as WholeBodies::price_pair.
+  [[nodiscard]] const WholeBodies::Pair* pair(const WholeBodies::Call& first, const WholeBodies::Call& second) {
+    return passes_.price_pair(first, second);
+  }
   /// One kernel, copy or host task outside closed bodies.
   [[nodiscard]] ComputeWork task(int body, int task, int role);
 
@@ -75,6 +84,7 @@ class EstimatePrices {
   const Program& p_;
   const CostModel& cost_;
   CallPrices prices_;
+  WholePasses passes_;
   int lanes_ = 1;
   bool unlike_ = false;
   std::vector<int> first_rank_, class_of_role_;

@@ -9,7 +9,8 @@
 
 namespace rehearse {
 
-QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere)
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere,
+                         bool pairs)
     : blocks_(network.blocks.size()),
       everywhere_(everywhere),
       stages_(program.roles.size() > 1),
@@ -24,6 +25,7 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
         if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
   }
   const auto last = static_cast<int>(program.roles.size()) - 1;
+  if (pairs) price_pairs(prices);
   complete_ = complete_ && (!everywhere || !prices.unlike());
   cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
   for (const BlockPasses& b : blocks_) {
@@ -92,8 +94,72 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   block.work[d] = prices.work(e.body, role);
   if (block.calls[d] > 0 && !about(block.work[d].seconds, before)) complete_ = false;
   block.open[d] = !prices.closed(e.body, role);
+  if (block.calls[d] == 0) {
+    block.body[d] = e.body;
+    block.role[d] = role;
+    block.at[d] = at;
+    block.at[d].microbatch = e.microbatch;
+  }
   block.memory[d] = {true, true, curve};
   ++block.calls[d];
+}
+
+/// On a stage with the block that not every stage has.
+void QuickBlocks::price_pairs(EstimatePrices& prices) {
+  for (int f = 0; f < static_cast<int>(blocks_.size()); ++f) {
+    for (int b = 0; b < static_cast<int>(blocks_.size()); ++b) {
+      for (int d = 1; d < kPassKinds; ++d) {
+        const BlockPasses &ahead = nth(blocks_, f), &back = nth(blocks_, b);
+        if (ahead.body[0] < 0 || nth(back.body, d) < 0) continue;
+        const int role = std::max(ahead.role[0], nth(back.role, d));
+        const WholeBodies::Pair* pair = prices.pair(prices.call(ahead.body[0], role, ahead.at[0]),
+                                                    prices.call(nth(back.body, d), role, nth(back.at, d)));
+        if (pair == nullptr) {
+          complete_ = false;
+          return;
+        }
+        const PricedBody& both = pair->both;
+        pairs_[{f, b, d}] = {{both.duration.value(), both.sm_sensitivity, both.hbm_sensitivity, 0, both.breakdown},
+                             {pair->begin[0].value(), pair->begin[1].value()},
+                             pair->end[1].value()};
+      }
+    }
+  }
+}
+
+ChunkPair QuickBlocks::pair(const ChunkContent& forward, const ChunkContent& backward, bool first) const {
+  const auto listed = [](const ChunkContent& of) {
+    std::vector<int> out;
+    for (const auto& [block, times] : of.runs) out.insert(out.end(), static_cast<std::size_t>(times), block);
+    return out;
+  };
+  const std::vector<int> ahead = listed(forward);
+  std::vector<int> back = listed(backward);
+  std::reverse(back.begin(), back.end());
+  const PassKind kind = first ? first_backward() : PassKind::backward;
+  ChunkPair out;
+  ChunkPass& pass = out.pass;
+  const auto add = [&](const ComputeWork& work) {
+    pass.work.append(work);
+    pass.seconds.push_back(work.seconds);
+    pass.offsets.push_back(pass.offsets.back() + work.seconds);
+  };
+  for (std::size_t k = 0; k < std::max(ahead.size(), back.size()); ++k) {
+    if (k < ahead.size())
+      if (const BlockPasses& block = nth(blocks_, ahead[k]); block.input_seconds >= 0)
+        pass.inputs.push_back({pass.work.seconds, block.input_seconds});
+    out.early = 0;
+    if (k < ahead.size() && k < back.size()) {
+      const BlockPair& both = pairs_.at({ahead[k], back[k], static_cast<int>(kind)});
+      if (k == 0) out.begin = both.begin;
+      out.early = both.work.seconds - both.end;
+      add(both.work);
+    } else {
+      add(k < ahead.size() ? nth(blocks_, ahead[k]).work[0] : nth(nth(blocks_, back[k]).work, kind));
+    }
+  }
+  for (const int b : ahead) pass.unpacks_in_line |= nth(blocks_, b).open[0];
+  return out;
 }
 
 std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, const ChunkContent& of) const {

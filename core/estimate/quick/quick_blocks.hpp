@@ -3,6 +3,7 @@
 // the same tensor-parallel rank with the same microbatch, in a network of one or two layers of each kind.
 
 #include <array>
+#include <map>
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
@@ -33,6 +34,13 @@ inline constexpr int kPassKinds = 3;
 /// By PassKind; empty where nothing is held.
 using ChunkPasses = std::array<ChunkPass, kPassKinds>;
 
+/// A forward and a backward interleaved block by block, in the place of the backward.
+struct ChunkPair {
+  ChunkPass pass;                 ///< Its blocks are pairs, and what the longer of the two has besides.
+  std::array<double, 2> begin{};  ///< Of forward and backward, in seconds from the pair's begin.
+  double early = 0;               ///< So much before the end both messages may leave.
+};
+
 /// What is sent to the next stage, or back.
 struct BlockMessage {
   Bytes bytes;
@@ -43,6 +51,8 @@ struct BlockMessage {
 
 /// A block of the network, by PassKind.
 struct BlockPasses {
+  std::array<int, kPassKinds> body{-1, -1, -1}, role{};  ///< Of its first call.
+  std::array<ExprContext, kPassKinds> at;
   std::array<ComputeWork, kPassKinds> work;
   std::array<MemoryCall, kPassKinds> memory;
   std::array<int, kPassKinds> calls{};
@@ -56,12 +66,15 @@ class QuickBlocks {
  public:
   /// Reads the passes of `program`, a lowering of `network`, and one microbatch, or two where the first differs.
   /// `everywhere`: it has all ranks, and whether blocks take as long on all of them is to be found out.
-  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere);
+  /// `pairs`: it is interleaved as schedules that pair passes need it, and so are the passes.
+  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere, bool pairs);
 
   /// Whether the blocks say all about a pass: every one has a forward and a backward that take as long on any stage,
   /// and no storage waits for another stream.
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] ChunkPasses passes(const ChunkContent& of) const;
+  /// Where `program` was made for a schedule that pairs passes.
+  [[nodiscard]] ChunkPair pair(const ChunkContent& forward, const ChunkContent& backward, bool first) const;
   [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
   /// Of the first kind of layer.
   [[nodiscard]] LayerPasses layer() const;
@@ -75,10 +88,17 @@ class QuickBlocks {
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
   [[nodiscard]] ChunkPass make_pass(PassKind pass, const ChunkContent& of) const;
   [[nodiscard]] PassMemory memory_of(PassKind pass, const ChunkContent& of) const;
+  void price_pairs(EstimatePrices& prices);
 
   std::vector<int> block_at_;  ///< Of the network, by position.
   std::vector<BlockPasses> blocks_;
-  int layer_ = 0;  ///< Index of the first kind of layer.
+  struct BlockPair {
+    ComputeWork work;
+    std::array<double, 2> begin{};  ///< Of forward and backward.
+    double end = 0;                 ///< Of the backward.
+  };
+  std::map<std::array<int, 3>, BlockPair> pairs_;  ///< By block of the forward, of the backward, and its PassKind.
+  int layer_ = 0;                                  ///< Index of the first kind of layer.
   std::array<BlockMessage, 2> messages_;
   bool everywhere_, complete_ = true, stages_ = false, several_ = false;
   Bytes cached_at_end_;

@@ -60,6 +60,9 @@ Workload with_layers(Workload w, int layers) {
 
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
 
+/// Whether a forward and a backward run interleaved.
+bool pairs_passes(const StrategySettings& s) { return s.pp > 1 && schedules().at(s.schedule).value->pairs(); }
+
 /// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
 bool calls_in_passes(const StrategySettings& s) { return shards_in_passes(s) || s.grad_sync == GradientSync::every; }
 
@@ -87,6 +90,7 @@ struct QuickEstimator::Impl {
     const QuickBlocks* of = nullptr;
     std::map<ChunkContent, ChunkPasses> passes;
     std::vector<std::vector<const ChunkPasses*>> chunks;  ///< By the layout's number and content.
+    std::map<int, ChunkPairs> pairs;                      ///< By the layout's number.
   };
 
   std::shared_ptr<QuickTables> tables;
@@ -281,7 +285,7 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      in_passes && s.pp > 1,
                      few ? 0 : s.pp,
                      few ? 0 : s.dp_shard,
-                     0};
+                     pairs_passes(s) ? 1 + schedule_of(s) : 0};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (fresh)
     at->second.of = tables->blocks.get(key, [&] {
@@ -300,7 +304,7 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   small.virtual_stages = 1;
   small.layers_per_stage.clear();
   small.uneven_layers = true;
-  small.schedule = "1f1b";
+  if (!pairs_passes(s)) small.schedule = "1f1b";
   small.dp = small.dp_replicate = replicas;
   small.dp_shard = 1;
   if (s.fsdp.enabled) std::swap(small.dp_replicate, small.dp_shard);
@@ -311,7 +315,8 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   w.training = workload.training;
   w.training.global_batch = s.microbatch * replicas * shown;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost, false);
+    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost, false,
+                                         pairs_passes(s));
   } catch (const Error&) {  // Full lowering says why, or copes.
     return nullptr;
   }
@@ -322,7 +327,7 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const Strateg
                                                                    bool in_passes) {
   StrategySettings plain = s;
   plain.virtual_stages = 1;
-  plain.schedule = "1f1b";
+  if (!pairs_passes(s)) plain.schedule = "1f1b";
   if (!in_passes) plain.zero_stage = 0;
   plain.overlap = {};
   plain.overlap.tp = s.overlap.tp;
@@ -334,7 +339,7 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const Strateg
   w.training = workload.training;
   w.training.global_batch = s.microbatch * s.dp * shown;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, true);
+    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, true, pairs_passes(s));
   } catch (const Error&) {  // As above.
     return nullptr;
   }
@@ -373,7 +378,7 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microb
   StrategySettings plain = s;
   plain.microbatch = 1;
   plain.virtual_stages = chunks;
-  plain.schedule = own ? s.schedule : "1f1b";
+  plain.schedule = own && !pairs_passes(s) ? s.schedule : "1f1b";
   if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;
@@ -438,6 +443,7 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
       (steps > 1 && !out.mesh->meets()) || (s.cp > 1 && out.mesh->unlike()))
     return false;
   out.chunks = &chunks_of(of, layout_number, layout);
+  if (pairs_passes(s)) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
   return true;
 }
 

@@ -11,7 +11,8 @@ namespace rehearse {
 namespace {
 
 bool is_whole(const Slot& s) {
-  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired;
+  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 &&
+         (!s.paired || s.pass == Pass::backward);
 }
 
 /// Whether each chunk's successor is on the next stage.
@@ -48,6 +49,7 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     const char bit = forward ? 1 : 2;
     if ((begun[c] & bit) == 0) v.flags = forward ? Visit::kFirstForward : Visit::kFirstBackward;
     begun[c] = static_cast<char>(begun[c] | bit);
+    if (s.paired) v.flags |= Visit::kPaired;
     if (!forward) last[c] = static_cast<int>(out.size());
     out.push_back(v);
   }
@@ -71,11 +73,13 @@ std::vector<Visit> sweep(const StageVisits& stages, Progress& at) {
   std::vector<Visit> out;
   for (std::size_t before = 0;; before = out.size()) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (at.next[s] == stages[s].size()) continue;
-      const Visit& v = stages[s][at.next[s]];
-      if (v.in >= 0 && nth(at.sent, v.in) == 0) continue;
-      out.push_back(v);
-      ++at.next[s];
+      const std::size_t next = at.next[s];
+      if (next == stages[s].size()) continue;
+      const bool both = next + 1 < stages[s].size() && (stages[s][next + 1].flags & Visit::kPaired) != 0;
+      const auto ready = [&](const Visit& v) { return v.in < 0 || nth(at.sent, v.in) != 0; };
+      if (!ready(stages[s][next]) || (both && !ready(stages[s][next + 1]))) continue;
+      at.next[s] += both ? 2 : 1;
+      for (std::size_t i = next; i < at.next[s]; ++i) out.push_back(stages[s][i]);
     }
     for (std::size_t i = before; i < out.size(); ++i)
       if (const int message = out[i].out; message >= 0) nth(at.sent, message) = 1;
@@ -105,6 +109,9 @@ StageVisits common(const StageVisits& a, const StageVisits& b) {
   for (std::size_t s = 0; s < a.size(); ++s) {
     const auto end = std::mismatch(a[s].begin(), a[s].end(), b[s].begin(), b[s].end()).first;
     out.emplace_back(a[s].begin(), end);
+    const bool cut = (end != a[s].end() && (end->flags & Visit::kPaired) != 0) ||
+                     (out[s].size() < b[s].size() && (b[s][out[s].size()].flags & Visit::kPaired) != 0);
+    if (cut) out[s].pop_back();  // Of a pair.
   }
   return out;
 }

@@ -12,12 +12,12 @@ namespace rehearse {
 
 /// One pass in an order in which all stages' passes can be worked out one after the other.
 struct Visit {
-  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2, kFirstBackward = 4 };
+  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2, kFirstBackward = 4, kPaired = 8 };
   int in = -1, out = -1;  ///< Message it needs and message it makes; -1 for none.
   unsigned short stage = 0, chunk = 0;
   unsigned short content = 0;   ///< Of the chunk: by ChunkKind, or by chunk.
   unsigned char direction = 0;  ///< 0 forward, 1 backward.
-  unsigned char flags = 0;
+  unsigned char flags = 0;      ///< kPaired: at once with the visit before, which is a forward of the stage.
   bool operator==(const Visit&) const = default;
 };
 

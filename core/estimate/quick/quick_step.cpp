@@ -94,6 +94,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
   const std::vector<const ChunkPasses*>& chunks = *parts.chunks;
   costs_.mesh = parts.mesh;
   costs_.layout = parts.layout;
+  costs_.pairs = parts.pairs;
   costs_.virtual_stages = parts.shape.virtual_stages;
   costs_.blocking = parts.blocking;
   const bool sends = parts.shape.stages > 1;
@@ -255,7 +256,22 @@ void QuickStep::time(const QuickParts& parts, QuickEstimate& out) {
   choose_slowest(parts, out);
 }
 
-Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
+const std::vector<std::array<int, 3>>& QuickStep::pairs_of(const QuickParts& parts, int stage) {
+  const PipelineShape& shape = parts.shape;
+  const auto [at, fresh] = pairs_.try_emplace({parts.schedule_number, shape.stages, shape.virtual_stages,
+                                               shape.microbatches, stage, parts.layout->by_kind() ? 1 : 0});
+  if (!fresh) return at->second;
+  std::map<std::pair<int, int>, int> count;
+  const std::vector<Slot> order = parts.schedule->order(stage, shape);
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i].paired)
+      ++count[{parts.layout->content(stage, order[i - 1].chunk / shape.stages),
+               parts.layout->content(stage, order[i].chunk / shape.stages)}];
+  for (const auto& [contents, times] : count) at->second.push_back({contents.first, contents.second, times});
+  return at->second;
+}
+
+Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) {
   const PipelineShape& shape = parts.shape;
   const int stage = parts.mesh->stages()[kind].role;
   Breakdown out;
@@ -272,6 +288,18 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
     const int content = parts.layout->content(stage, chunk);
     while (chunk + alike < shape.virtual_stages && parts.layout->content(stage, chunk + alike) == content) ++alike;
     add(content, alike);
+  }
+  if (parts.pairs != nullptr) {
+    for (const auto& [forward, backward, times] : pairs_of(parts, stage)) {
+      Breakdown both = parts.pairs->of(forward, backward, false).pass.work.breakdown;
+      for (const int pass : {2 * forward, 2 * backward + 1}) {
+        Breakdown alone = nth(costs_.passes, pass).pass->work.breakdown;
+        alone *= -1;
+        both += alone;
+      }
+      both *= times;
+      out += both;
+    }
   }
   out += parts.mesh->stages()[kind].tail.kernels;
   if (Breakdown casts = parts.mesh->stages()[kind].between.kernels; casts.total() > Seconds{0}) {
@@ -301,7 +329,8 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
 }
 
 void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
-  if (parts.mesh->in_passes() || !parts.layout->by_kind()) return memory_by_pass(parts, rule, out);
+  if (parts.mesh->in_passes() || !parts.layout->by_kind() || parts.pairs != nullptr)
+    return memory_by_pass(parts, rule, out);
   const Moments& moments = this->moments(parts);
   double most = -1;
   const FullMoment* fullest = nullptr;
