@@ -121,7 +121,7 @@ class Space {
   [[nodiscard]] std::vector<std::uint8_t> contexts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<bool> sequence_parallel(const Mesh& mesh) const;
   [[nodiscard]] double combinations_of(std::uint32_t mesh) const;
-  [[nodiscard]] std::optional<std::string> refusal(const Plan& plan) const;
+  [[nodiscard]] std::optional<std::string> refusal(const Plan& plan, PlanChecks checks = PlanChecks::all) const;
   void find_families(std::uint32_t mesh, std::string& refusal);
   /// Those that differ from `plan` in what is sharded and moved.
   void find_families_of(Plan plan, std::string& refusal);

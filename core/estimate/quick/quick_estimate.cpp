@@ -235,9 +235,7 @@ bool QuickEstimator::Impl::groups_alike(int size, int stride) {
 
 /// What lower() refuses.
 void QuickEstimator::Impl::check(const StrategySettings& s, int microbatches) const {
-  const PlanRequest request{workload, s, microbatches};
-  for (const auto& entry : strategies().entries())
-    if (entry.value->active(request)) entry.value->check(request);
+  check_strategies({workload, s, microbatches});
 }
 
 int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
