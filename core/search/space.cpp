@@ -123,6 +123,19 @@ std::vector<std::int16_t> Space::chunk_counts(const Mesh& mesh) const {
   return mesh.pp == 1 ? std::vector<std::int16_t>{1} : out;
 }
 
+bool Space::runs(std::size_t schedule, const PipelineShape& shape) const {
+  const std::array key{static_cast<int>(schedule), shape.stages, shape.virtual_stages, shape.microbatches};
+  const std::lock_guard lock(*asking_);
+  const auto [at, fresh] = runs_.try_emplace(key, true);
+  if (!fresh) return at->second;
+  try {
+    schedules().entries()[schedule].value->check(shape);
+  } catch (const Error&) {
+    at->second = false;
+  }
+  return at->second;
+}
+
 std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
   std::vector<Pipeline> out;
   const std::int64_t per_replica = workload_.training.global_batch / mesh.dp;
@@ -139,11 +152,8 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
       if (uneven && fixed("uneven_layers") && !own_.uneven_layers) continue;
       for (const int b : divisors(per_replica)) {
         if (!admits("microbatch", b, own_.microbatch)) continue;
-        try {
-          schedules().entries()[s].value->check({mesh.pp, v, static_cast<int>(per_replica / b)});
+        if (runs(s, {mesh.pp, v, static_cast<int>(per_replica / b)}))
           out.push_back({static_cast<std::uint8_t>(s), uneven, v, b});
-        } catch (const Error&) {  // A shape that this schedule cannot run.
-        }
       }
     }
   }
