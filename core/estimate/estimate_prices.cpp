@@ -243,9 +243,9 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
 }
 
 /// A member of each of the groups of the ranks of a role that lie differently on their nodes.
-const std::vector<int>& EstimatePrices::instances(int group, int role) {
+const std::vector<EstimatePrices::Instance>& EstimatePrices::instances(int group, int role) {
   const auto [at, fresh] = instances_.try_emplace({group, role});
-  std::vector<int>& out = at->second;
+  std::vector<Instance>& out = at->second;
   if (!fresh) return out;
   const Cluster& cluster = cost_.cluster();
   std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
@@ -259,23 +259,20 @@ const std::vector<int>& EstimatePrices::instances(int group, int role) {
       places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
       places.push_back(cluster.local_index(d));
     }
-    if (members.size() > 1 && seen.insert(std::move(places)).second) out.push_back(rank);
+    if (members.size() > 1 && seen.insert(std::move(places)).second)
+      out.push_back({rank, in_one_node(cluster, members)});
   }
   return out;
 }
 
 bool EstimatePrices::groups_alike(int body, int role) {
-  const Cluster& cluster = cost_.cluster();
   const Body& of = nth(p_.bodies, body);
   for (const auto v : of.graph.vertices()) {
     const auto* c = std::get_if<CollectiveTask>(&of.graph[v].kind);
     if (c == nullptr) continue;
-    std::optional<bool> inside;
-    for (const int rank : instances(c->group, role)) {
-      const bool here = in_one_node(cluster, devices(c->group, rank));
-      if (inside.value_or(here) != here) return false;
-      inside = here;
-    }
+    const std::vector<Instance>& all = instances(c->group, role);
+    for (const Instance& i : all)
+      if (i.inside != all.front().inside) return false;
   }
   return true;
 }
@@ -293,7 +290,7 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
 Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
   Transfer slowest;
   double fastest = std::numeric_limits<double>::infinity();
-  for (const int rank : instances(c.group, role)) {
+  for (const auto& [rank, inside] : instances(c.group, role)) {
     const CallPrice& price =
         prices_.call({c.op, c.group, rank, bytes.value(), CallOptions{.packed = c.packed, .direct = c.direct}});
     if (price.seconds > slowest.seconds) slowest = {price.seconds, price.load, 0};

@@ -79,7 +79,12 @@ class EstimatePrices {
   [[nodiscard]] ComputeWork play(int body, int role);
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
   [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
-  [[nodiscard]] const std::vector<int>& instances(int group, int role);
+  /// A group of a role's ranks.
+  struct Instance {
+    int rank;     ///< A member.
+    bool inside;  ///< A node.
+  };
+  [[nodiscard]] const std::vector<Instance>& instances(int group, int role);
 
   const Program& p_;
   const CostModel& cost_;
@@ -96,7 +101,7 @@ class EstimatePrices {
   std::map<Key, Transfer> collectives_;
   /// By operation, group, role, bytes, whether packed and whether direct.
   std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;
-  std::map<std::pair<int, int>, std::vector<int>> instances_;  ///< By group and role: a member of each.
+  std::map<std::pair<int, int>, std::vector<Instance>> instances_;  ///< By group and role.
 };
 
 }  // namespace rehearse

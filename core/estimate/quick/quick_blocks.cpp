@@ -47,10 +47,26 @@ bool carries_activations(const Program& program, const Body& body, const PassPar
 
 }  // namespace
 
+PassKind QuickBlocks::pass_of(const Entry& e, bool forward) const {
+  return forward ? PassKind::forward : several_ && e.microbatch == 0 ? PassKind::first_backward : PassKind::backward;
+}
+
+/// Whether the call's pass is known already, from another layer or stage; it must take as long then.
+bool QuickBlocks::compare(const Entry& e, bool forward, int role, EstimatePrices& prices) {
+  BlockPasses& block = nth(blocks_, nth(block_at_, e.layer));
+  const auto d = static_cast<std::size_t>(pass_of(e, forward));
+  if (everywhere_ && !prices.groups_alike(e.body, role)) complete_ = false;
+  if (block.calls[d] == 0) return false;
+  ++block.calls[d];
+  if (!about(prices.work(e.body, role).seconds, block.work[d].seconds)) complete_ = false;
+  return true;
+}
+
 void QuickBlocks::read(const Program& program, const Entry& e, int role, EstimatePrices& prices) {
   const Body& body = nth(program.bodies, e.body);
   const PassPart part = part_of(body);
   if (part.kind == PassPart::Kind::call) return;
+  if (part.kind == PassPart::Kind::pass && compare(e, body.phase == Phase::forward, role, prices)) return;
   ExprContext at = prices.context(role);
   at.tables = &program.tables;
   at.microbatches = program.microbatches;
@@ -85,21 +101,13 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
     block.input = {false, true, curve};
     return;
   }
-  const PassKind pass = forward                         ? PassKind::forward
-                        : several_ && e.microbatch == 0 ? PassKind::first_backward
-                                                        : PassKind::backward;
-  const auto d = static_cast<std::size_t>(pass);
-  if (everywhere_ && !prices.groups_alike(e.body, role)) complete_ = false;
-  const double before = block.work[d].seconds;
+  const auto d = static_cast<std::size_t>(pass_of(e, forward));
   block.work[d] = prices.work(e.body, role);
-  if (block.calls[d] > 0 && !about(block.work[d].seconds, before)) complete_ = false;
   block.open[d] = !prices.closed(e.body, role);
-  if (block.calls[d] == 0) {
-    block.body[d] = e.body;
-    block.role[d] = role;
-    block.at[d] = at;
-    block.at[d].microbatch = e.microbatch;
-  }
+  block.body[d] = e.body;
+  block.role[d] = role;
+  block.at[d] = at;
+  block.at[d].microbatch = e.microbatch;
   block.memory[d] = {true, true, curve};
   ++block.calls[d];
 }

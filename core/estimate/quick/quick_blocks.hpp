@@ -86,6 +86,8 @@ class QuickBlocks {
 
  private:
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
+  [[nodiscard]] PassKind pass_of(const Entry& e, bool forward) const;
+  [[nodiscard]] bool compare(const Entry& e, bool forward, int role, EstimatePrices& prices);
   [[nodiscard]] ChunkPass make_pass(PassKind pass, const ChunkContent& of) const;
   [[nodiscard]] PassMemory memory_of(PassKind pass, const ChunkContent& of) const;
   void price_pairs(EstimatePrices& prices);
