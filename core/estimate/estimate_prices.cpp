@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/estimate/walk/rank_leaders.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
 #include "core/price/body_play.hpp"
@@ -41,17 +42,6 @@ int stride_of(const Mesh& mesh, Axis axis) {
 /// Calls in which several stages take part; their members are no property of one role.
 bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
 
-/// Whether ranks that share their sequences compute products of different shapes.
-bool differs_along_cp(const Program& p) {
-  const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
-  for (const Body& body : p.bodies)
-    for (const auto v : body.graph.vertices())
-      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
-          c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs))
-        return true;
-  return false;
-}
-
 }  // namespace
 
 void ComputeWork::append(const ComputeWork& next) {
@@ -73,15 +63,16 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
       first_rank_(program.roles.size(), -1),
       ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {
-  const bool uneven = differs_along_cp(p_);
+  RankLeaders leaders(p_, mattering_axes(p_));
+  std::vector<std::pair<int, RankLeaders::Standing>> best(program.roles.size());
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(nth(p_.role_of_rank, r));
-    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of
-    // the keys.
-    const auto busy = [&](int rank) {
-      return std::pair(neighbours(rank), uneven ? nth(p_.mesh.context(rank).coord, Axis::cp) : 0);
-    };
-    if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
+    const std::pair here{neighbours(r), leaders.standing(r)};
+    const bool before =
+        here.first > best[role].first || (here.first == best[role].first && here.second.before(best[role].second));
+    if (first_rank_[role] >= 0 && !before) continue;
+    first_rank_[role] = r;
+    best[role] = here;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();

@@ -36,7 +36,7 @@ class EstimatePrices {
   EstimatePrices(const Program& program, const CostModel& cost);
 
   /// The rank that stands for a role: the first of those with most neighbouring tiles, and of these
-  /// the last along cp where its work depends on that.
+  /// the one that leads (RankLeaders).
   [[nodiscard]] int rank_of(int role) const { return nth(first_rank_, role); }
   [[nodiscard]] const ExprContext& context(int role) const { return nth(contexts_, role); }
 

@@ -168,8 +168,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
 /// Settings whose steps are whole passes over layers.
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.offload != Offload::none || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas ||
-      s.deferred_head_gradients > 0)
+  if (!stack || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas || s.deferred_head_gradients > 0)
     return false;
   if (s.tile_h * s.tile_w > 1 || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty())
     return false;

@@ -146,7 +146,10 @@ PassCalls QuickMesh::calls(const Part& p) const {
 void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
   const Body& body = nth(program_.bodies, e.body);
   for (const auto v : body.graph.vertices()) {
-    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) continue;
+    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) {
+      complete_ = false;
+      continue;
+    }
     const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
     if (category_of_stream(program_, body.graph[v].stream) != TimeCategory::exposed_dp) complete_ = false;
     if (out.calls.empty() || out.calls.back().blocks != blocks) out.calls.push_back({blocks, 0, {}});
