@@ -3,6 +3,7 @@
 
 #include "core/estimate/long_step.hpp"
 #include "core/price/stage_memory.hpp"
+#include "core/schedule/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/plan_draws.hpp"
 
