@@ -53,11 +53,9 @@ const Cluster::Impl::Block& Cluster::Impl::block_of_node(NodeId n) const {
   return block_by(&Block::first_node, n);
 }
 
-Cluster::Impl::Place Cluster::Impl::place(DeviceId d) const {
+const Cluster::Impl::Place& Cluster::Impl::place(DeviceId d) const {
   if (d < 0 || d >= devices) throw out_of_range("device", d, devices);
-  const Block& block = block_by(&Block::first_device, d);
-  int within = d - block.first_device;
-  return {&block, block.first_node + within / block.machine->gpus, within % block.machine->gpus};
+  return places[static_cast<std::size_t>(d)];
 }
 
 Cluster::Cluster(std::string name, std::vector<Part> parts, NetworkSpec network) : impl_(std::make_unique<Impl>()) {
@@ -73,6 +71,11 @@ Cluster::Cluster(std::string name, std::vector<Part> parts, NetworkSpec network)
     impl_->nodes += part.nodes;
     impl_->devices += part.nodes * part.machine->gpus;
     impl_->fabric_first += part.nodes * links;
+  }
+  for (const Impl::Block& block : impl_->blocks) {
+    const int end = &block == &impl_->blocks.back() ? impl_->devices : (&block + 1)->first_device;
+    for (int within = 0; block.first_device + within < end; ++within)
+      impl_->places.push_back({&block, block.first_node + within / block.machine->gpus, within % block.machine->gpus});
   }
 }
 

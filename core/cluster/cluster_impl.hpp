@@ -36,6 +36,7 @@ struct Cluster::Impl {
   std::vector<Part> parts;
   NetworkSpec network;
   std::vector<Block> blocks;
+  std::vector<Place> places;  ///< By device.
   std::unique_ptr<Fabric> fabric;
   int nodes = 0;
   int devices = 0;
@@ -49,7 +50,7 @@ struct Cluster::Impl {
     return *std::prev(it);
   }
   [[nodiscard]] const Block& block_of_node(NodeId n) const;
-  [[nodiscard]] Place place(DeviceId d) const;
+  [[nodiscard]] const Place& place(DeviceId d) const;
   /// The GPU through whose NIC the one at `place` sends: itself, unless its NIC is down.
   [[nodiscard]] int sender(const Place& place) const;
   [[nodiscard]] double scale_of(LinkId id) const {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/index.hpp"
+#include "core/estimate/walk/rank_leaders.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
 #include "core/price/body_play.hpp"
@@ -41,17 +42,6 @@ int stride_of(const Mesh& mesh, Axis axis) {
 /// Calls in which several stages take part; their members are no property of one role.
 bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
 
-/// Whether ranks that share their sequences compute products of different shapes.
-bool differs_along_cp(const Program& p) {
-  const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
-  for (const Body& body : p.bodies)
-    for (const auto v : body.graph.vertices())
-      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
-          c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs))
-        return true;
-  return false;
-}
-
 }  // namespace
 
 void ComputeWork::append(const ComputeWork& next) {
@@ -69,18 +59,20 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
     : p_(program),
       cost_(cost),
       prices_(program, cost),
+      passes_(program, cost, prices_),
       first_rank_(program.roles.size(), -1),
       ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {
-  const bool uneven = differs_along_cp(p_);
+  RankLeaders leaders(p_, mattering_axes(p_));
+  std::vector<std::pair<int, RankLeaders::Standing>> best(program.roles.size());
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(nth(p_.role_of_rank, r));
-    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of
-    // the keys.
-    const auto busy = [&](int rank) {
-      return std::pair(neighbours(rank), uneven ? nth(p_.mesh.context(rank).coord, Axis::cp) : 0);
-    };
-    if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
+    const std::pair here{neighbours(r), leaders.standing(r)};
+    const bool before =
+        here.first > best[role].first || (here.first == best[role].first && here.second.before(best[role].second));
+    if (first_rank_[role] >= 0 && !before) continue;
+    first_rank_[role] = r;
+    best[role] = here;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();
@@ -242,9 +234,9 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
 }
 
 /// A member of each of the groups of the ranks of a role that lie differently on their nodes.
-const std::vector<int>& EstimatePrices::instances(int group, int role) {
+const std::vector<EstimatePrices::Instance>& EstimatePrices::instances(int group, int role) {
   const auto [at, fresh] = instances_.try_emplace({group, role});
-  std::vector<int>& out = at->second;
+  std::vector<Instance>& out = at->second;
   if (!fresh) return out;
   const Cluster& cluster = cost_.cluster();
   std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
@@ -258,9 +250,22 @@ const std::vector<int>& EstimatePrices::instances(int group, int role) {
       places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
       places.push_back(cluster.local_index(d));
     }
-    if (members.size() > 1 && seen.insert(std::move(places)).second) out.push_back(rank);
+    if (members.size() > 1 && seen.insert(std::move(places)).second)
+      out.push_back({rank, in_one_node(cluster, members)});
   }
   return out;
+}
+
+bool EstimatePrices::groups_alike(int body, int role) {
+  const Body& of = nth(p_.bodies, body);
+  for (const auto v : of.graph.vertices()) {
+    const auto* c = std::get_if<CollectiveTask>(&of.graph[v].kind);
+    if (c == nullptr) continue;
+    const std::vector<Instance>& all = instances(c->group, role);
+    for (const Instance& i : all)
+      if (i.inside != all.front().inside) return false;
+  }
+  return true;
 }
 
 /// Calls of a body that are alike, as those of a ring are, share a price.
@@ -276,7 +281,7 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
 Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
   Transfer slowest;
   double fastest = std::numeric_limits<double>::infinity();
-  for (const int rank : instances(c.group, role)) {
+  for (const auto& [rank, inside] : instances(c.group, role)) {
     const CallPrice& price =
         prices_.call({c.op, c.group, rank, bytes.value(), CallOptions{.packed = c.packed, .direct = c.direct}});
     if (price.seconds > slowest.seconds) slowest = {price.seconds, price.load, 0};

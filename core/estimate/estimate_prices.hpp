@@ -7,6 +7,7 @@
 
 #include "core/base/index.hpp"
 #include "core/estimate/walk/call_prices.hpp"
+#include "core/estimate/walk/whole_passes.hpp"
 
 namespace rehearse {
 
@@ -35,7 +36,7 @@ class EstimatePrices {
   EstimatePrices(const Program& program, const CostModel& cost);
 
   /// The rank that stands for a role: the first of those with most neighbouring tiles, and of these
-  /// the last along cp where its work depends on that.
+  /// the one that leads (RankLeaders).
   [[nodiscard]] int rank_of(int role) const { return nth(first_rank_, role); }
   [[nodiscard]] const ExprContext& context(int role) const { return nth(contexts_, role); }
 
@@ -48,12 +49,22 @@ class EstimatePrices {
   [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking);
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
+  /// Whether the groups of a role's ranks on which the body has calls lie within a node all, or across nodes all.
+  [[nodiscard]] bool groups_alike(int body, int role);
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
   [[nodiscard]] bool unlike() const { return unlike_; }
   /// How much longer launches make the kernels of a body that is issued task by task.
   [[nodiscard]] double stretch(int body, int role);
   /// From now on bodies are priced as that microbatch calls them: the first writes what later ones add to.
   void set_microbatch(int number);
+  /// A call of a body, as set_microbatch() says.
+  [[nodiscard]] WholeBodies::Call call(int body, int role, const ExprContext& at) const {
+    return {body, rank_of(role), at, true, CostModel::kOncePerKernel};
+  }
+  /// Two calls at once, as WholeBodies::price_pair.
+  [[nodiscard]] const WholeBodies::Pair* pair(const WholeBodies::Call& first, const WholeBodies::Call& second) {
+    return passes_.price_pair(first, second);
+  }
   /// One kernel, copy or host task outside closed bodies.
   [[nodiscard]] ComputeWork task(int body, int task, int role);
 
@@ -68,11 +79,17 @@ class EstimatePrices {
   [[nodiscard]] ComputeWork play(int body, int role);
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
   [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
-  [[nodiscard]] const std::vector<int>& instances(int group, int role);
+  /// A group of a role's ranks.
+  struct Instance {
+    int rank;     ///< A member.
+    bool inside;  ///< A node.
+  };
+  [[nodiscard]] const std::vector<Instance>& instances(int group, int role);
 
   const Program& p_;
   const CostModel& cost_;
   CallPrices prices_;
+  WholePasses passes_;
   int lanes_ = 1;
   bool unlike_ = false;
   std::vector<int> first_rank_, class_of_role_;
@@ -84,7 +101,7 @@ class EstimatePrices {
   std::map<Key, Transfer> collectives_;
   /// By operation, group, role, bytes, whether packed and whether direct.
   std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;
-  std::map<std::pair<int, int>, std::vector<int>> instances_;  ///< By group and role: a member of each.
+  std::map<std::pair<int, int>, std::vector<Instance>> instances_;  ///< By group and role.
 };
 
 }  // namespace rehearse

@@ -28,6 +28,12 @@ bool next_to(const Space::Mesh& a, const Space::Mesh& b) {
   return apart == 2 && a.ep == b.ep && (a.etp > 1) == (b.etp > 1);
 }
 
+/// Whether a GPU holds less of each microbatch on `a` than on `b`.
+bool divides_more(const Space::Mesh& a, const Space::Mesh& b) {
+  const auto parts = [](const Space::Mesh& m) { return m.tp * m.cp * m.tile_h * m.tile_w; };
+  return parts(a) > parts(b);
+}
+
 double apart(double a, double b) { return std::abs(std::log(a / b)); }
 
 void add(std::vector<Space::Plan>& out, std::set<std::uint64_t>& seen, const Space::Plan& plan) {
@@ -141,8 +147,14 @@ std::vector<Space::Plan> Moves::around(const Space::Plan& plan) const {
   for (const std::uint32_t m : meshes_around(plan.mesh)) {
     const double more = static_cast<double>(space_.meshes()[plan.mesh].dp) / space_.meshes()[m].dp;
     const int same_count = std::max(1, static_cast<int>(own.microbatch * more));
-    for (const int microbatch : {own.microbatch, same_count})
-      if (const auto p = on_mesh(plan, m, microbatch)) add(out, seen, *p);
+    for (const int microbatch : {own.microbatch, same_count}) {
+      auto p = on_mesh(plan, m, microbatch);
+      if (!p) continue;
+      add(out, seen, *p);
+      if (!divides_more(space_.meshes()[m], space_.meshes()[plan.mesh])) continue;
+      p->recompute = space_.recomputes().front();  // What is kept may fit now.
+      add(out, seen, *p);
+    }
   }
   for (const std::uint8_t o : space_.offloads()) {
     Space::Plan p = plan;
@@ -226,9 +238,7 @@ std::vector<Space::Plan> Moves::seeds(const StrategySettings& own, std::size_t m
     p.sharding = sharding(
         m, {1, own.overlap.param_gather, own.fsdp.enabled && space_.meshes()[m].pp == 1, space_.meshes()[m].dp},
         space_.meshes()[m].dp);
-    p.recompute = space_.recomputes().front();
-    for (const std::uint8_t r : space_.recomputes())
-      if (r == static_cast<std::uint8_t>(own.recompute)) p.recompute = r;
+    p.recompute = space_.recomputes().front();  // More where that does not fit.
     p.offload = space_.offloads().front();
     p.context = lists.contexts.front();
     p.sequence_parallel = lists.sequence_parallel.back();

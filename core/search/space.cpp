@@ -28,13 +28,12 @@ std::vector<int> divisors(std::int64_t n) {
   return out;
 }
 
-/// What refuses `settings`, or nothing: arithmetic between axes, then every strategy in use.
-std::optional<std::string> refused(const Workload& workload, const StrategySettings& settings) {
+/// Which strategy in use refuses `settings`, and why; or nothing.
+std::optional<std::string> refused(const Workload& workload, const StrategySettings& settings, PlanChecks checks) {
   const PlanRequest request{workload, settings,
                             static_cast<int>(workload.training.global_batch / (settings.microbatch * settings.dp))};
   try {
-    for (const auto& entry : strategies().entries())
-      if (entry.value->active(request)) entry.value->check(request);
+    check_strategies(request, checks);
   } catch (const Error& e) {
     return e.what();
   }
@@ -124,6 +123,19 @@ std::vector<std::int16_t> Space::chunk_counts(const Mesh& mesh) const {
   return mesh.pp == 1 ? std::vector<std::int16_t>{1} : out;
 }
 
+bool Space::runs(std::size_t schedule, const PipelineShape& shape) const {
+  const std::array key{static_cast<int>(schedule), shape.stages, shape.virtual_stages, shape.microbatches};
+  const std::lock_guard lock(*asking_);
+  const auto [at, fresh] = runs_.try_emplace(key, true);
+  if (!fresh) return at->second;
+  try {
+    schedules().entries()[schedule].value->check(shape);
+  } catch (const Error&) {
+    at->second = false;
+  }
+  return at->second;
+}
+
 std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
   std::vector<Pipeline> out;
   const std::int64_t per_replica = workload_.training.global_batch / mesh.dp;
@@ -140,11 +152,8 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
       if (uneven && fixed("uneven_layers") && !own_.uneven_layers) continue;
       for (const int b : divisors(per_replica)) {
         if (!admits("microbatch", b, own_.microbatch)) continue;
-        try {
-          schedules().entries()[s].value->check({mesh.pp, v, static_cast<int>(per_replica / b)});
+        if (runs(s, {mesh.pp, v, static_cast<int>(per_replica / b)}))
           out.push_back({static_cast<std::uint8_t>(s), uneven, v, b});
-        } catch (const Error&) {  // A shape that this schedule cannot run.
-        }
       }
     }
   }
@@ -201,10 +210,10 @@ std::vector<bool> Space::sequence_parallel(const Mesh& mesh) const {
   return mesh.tp == 1 ? std::vector<bool>{false} : std::vector<bool>{false, true};
 }
 
-std::optional<std::string> Space::refusal(const Plan& plan) const {
+std::optional<std::string> Space::refusal(const Plan& plan, PlanChecks checks) const {
   const StrategySettings wanted = settings(plan);
-  if (auto why = refused(workload_, wanted)) return why;
-  if (!admits_ || admits_(wanted)) return {};
+  if (auto why = refused(workload_, wanted, checks)) return why;
+  if (checks == PlanChecks::axes || !admits_ || admits_(wanted)) return {};
   return "the framework cannot do it (rehearse explain framework:NAME)";
 }
 
@@ -257,7 +266,11 @@ void Space::find_families(std::uint32_t mesh, std::string& refusal) {
       plan.sequence_parallel = sequence;
       for (const std::uint8_t exchange : l.contexts) {
         plan.context = exchange;
-        find_families_of(plan, refusal);
+        if (l.pipelines.empty() || l.shardings.empty()) continue;
+        if (auto why = this->refusal(plan, PlanChecks::axes))
+          refusal = std::move(*why);
+        else
+          find_families_of(plan, refusal);
       }
     }
   }
@@ -283,7 +296,7 @@ std::uint64_t Space::legal_kinds(Plan plan, std::string& refusal) const {
     if (kind == checked) continue;
     checked = kind;
     plan.pipeline = static_cast<std::uint16_t>(p);
-    if (auto why = this->refusal(plan))
+    if (auto why = this->refusal(plan, PlanChecks::others))
       refusal = std::move(*why);
     else
       out |= std::uint64_t{1} << kind;

@@ -6,8 +6,12 @@
 // way only: with one stage there is one schedule, without tensor parallelism no sequence parallelism, without replicas
 // nothing is sharded over them. Settings that are not searched (buckets, overlap, prefetch) are those of the scenario.
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +20,8 @@
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
+
+struct PipelineShape;
 
 /// Settings with names and texts, as scenario files have them: {"tp", "8"}, {"fsdp.enabled", "true"}.
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
@@ -114,6 +120,8 @@ class Space {
   [[nodiscard]] static int width(const Mesh& m) { return m.tp * m.cp * m.tile_h * m.tile_w; }
   [[nodiscard]] std::vector<Mesh> make_meshes(int devices) const;
   [[nodiscard]] std::vector<Pipeline> pipelines(const Mesh& mesh) const;
+  /// Whether the schedule has an order for the shape. Any number of threads may ask.
+  [[nodiscard]] bool runs(std::size_t schedule, const PipelineShape& shape) const;
   [[nodiscard]] std::vector<std::int16_t> chunk_counts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<Sharding> shardings(const Mesh& mesh) const;
   [[nodiscard]] std::vector<std::uint8_t> make_recomputes() const;
@@ -121,7 +129,7 @@ class Space {
   [[nodiscard]] std::vector<std::uint8_t> contexts(const Mesh& mesh) const;
   [[nodiscard]] std::vector<bool> sequence_parallel(const Mesh& mesh) const;
   [[nodiscard]] double combinations_of(std::uint32_t mesh) const;
-  [[nodiscard]] std::optional<std::string> refusal(const Plan& plan) const;
+  [[nodiscard]] std::optional<std::string> refusal(const Plan& plan, PlanChecks checks = PlanChecks::all) const;
   void find_families(std::uint32_t mesh, std::string& refusal);
   /// Those that differ from `plan` in what is sharded and moved.
   void find_families_of(Plan plan, std::string& refusal);
@@ -138,8 +146,10 @@ class Space {
   std::vector<std::uint8_t> recomputes_, offloads_;
   std::vector<Mesh> meshes_;
   mutable std::vector<std::optional<Lists>> lists_;  ///< By mesh.
-  std::vector<std::vector<Family>> families_;        ///< By mesh.
-  std::size_t enumerated_ = 0;                       ///< Meshes.
+  std::unique_ptr<std::mutex> asking_ = std::make_unique<std::mutex>();
+  mutable std::map<std::array<int, 4>, bool> runs_;
+  std::vector<std::vector<Family>> families_;  ///< By mesh.
+  std::size_t enumerated_ = 0;                 ///< Meshes.
   double combinations_ = 0;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <tuple>
+#include <unordered_map>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/strategy.hpp"
@@ -36,12 +36,24 @@ class Tallying {
   }
 
  private:
-  /// Of one mesh, what else decides how layers and samples are divided. The last is the microbatch.
-  using Way = std::tuple<std::uint32_t, std::uint8_t, bool, std::uint8_t, std::uint8_t, int>;
+  /// Of one mesh, what else decides how layers and samples are divided: declared settings, context exchange,
+  /// recomputation, sequence parallelism, microbatch.
+  using Way = std::array<std::uint32_t, 3>;
+  struct HashOfWay {
+    std::size_t operator()(const Way& way) const {
+      std::uint64_t h = 0;
+      for (const std::uint32_t x : way) h = (h ^ x) * 0x9E3779B97F4A7C15ULL, h ^= h >> 32;
+      return h;
+    }
+  };
 
+  [[nodiscard]] int microbatch_of(const Space::Plan& p) const {
+    return nth(space_.lists(p.mesh).pipelines, p.pipeline).microbatch;
+  }
   [[nodiscard]] Way way_of(const Space::Plan& p) const {
-    return {p.mesh,    p.declared,  p.sequence_parallel,
-            p.context, p.recompute, nth(space_.lists(p.mesh).pipelines, p.pipeline).microbatch};
+    const std::uint32_t rest = p.declared | std::uint32_t{p.context} << 8 | std::uint32_t{p.recompute} << 16 |
+                               (p.sequence_parallel ? 1U : 0U) << 24;
+    return {p.mesh, rest, static_cast<std::uint32_t>(microbatch_of(p))};
   }
 
   /// Whole passes in one chunk: schedules that split them do no less.
@@ -114,7 +126,7 @@ class Tallying {
     if (!c.known || options_.objective == Objective::memory) return {};
     const Space::Mesh& mesh = nth(space_.meshes(), p.mesh);
     const double microbatches = static_cast<double>(problem_.workload.training.global_batch) /
-                                (static_cast<double>(mesh.dp) * std::get<5>(at->first));
+                                (static_cast<double>(mesh.dp) * microbatch_of(p));
     return of(c) * (microbatches / mesh.pp);
   }
   [[nodiscard]] Seconds proven(const Space::Plan& p) const {
@@ -150,7 +162,7 @@ class Tallying {
   const SearchOptions& options_;
   const Space& space_;
   double limit_;
-  std::map<Way, int> key_of_way_;
+  std::unordered_map<Way, int, HashOfWay> key_of_way_;
   std::map<PassKey, int> numbers_;
   std::vector<Divided> keys_;
   bool any_without_bound_ = false;

@@ -149,27 +149,12 @@ class Lowering {
     });
   }
 
-  /// Layers as given, in equal parts, or with one more on some stages, never on the last alone, which has the head;
-  /// what stands before the first layer goes with it, what stands after the last with that.
   void place_chunks() {
-    const Network& net = workload_.network;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
-    const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
-    int before = 0;
-    for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b)
-      before += net.repeat[b];
-    const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before)
-                                  : net.uneven()                      ? cut_by_work(net, count)
-                                                                      : std::vector<int>{};
-    const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : nth(cuts, c); };
-    for (int copy = 0; copy < schedule_.copies(); ++copy) {
-      for (int c = 0; c < count; ++c) {
-        ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
-        if (c == 0) chunk.first_layer = 0;
-        if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
-        program_.chunks.push_back(chunk);
-      }
-    }
+    const std::vector<int> cuts = chunk_cuts(workload_.network, settings_);
+    for (int copy = 0; copy < schedule_.copies(); ++copy)
+      for (int c = 0; c + 1 < static_cast<int>(cuts.size()); ++c)
+        program_.chunks.push_back({c, copy, schedule_.stage_of(c, shape, copy), 0, nth(cuts, c), nth(cuts, c + 1)});
   }
 
   /// What goes from stage to stage at each boundary behind which another chunk begins.

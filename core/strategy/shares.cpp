@@ -16,12 +16,6 @@ int replica_of(const ExprContext& at, const StrategySettings& settings) {
   return nth(at.coord, Axis::dp_replicate) * settings.dp_shard + nth(at.coord, Axis::dp_shard);
 }
 
-std::vector<int> cuts_of(const std::vector<std::int64_t>& layers_per_stage, int before) {
-  std::vector<int> cuts{before};
-  for (const std::int64_t layers : layers_per_stage) cuts.push_back(cuts.back() + static_cast<int>(layers));
-  return cuts;
-}
-
 void check_layers(const Network& network, const StrategySettings& settings) {
   const auto& given = settings.layers_per_stage;
   const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});

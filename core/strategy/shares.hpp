@@ -12,10 +12,6 @@ namespace rehearse {
 /// Number of the replica at `at`: dp_replicate * dp_shard of them, dp_shard varying fastest.
 [[nodiscard]] int replica_of(const ExprContext& at, const StrategySettings& settings);
 
-/// First block position of every chunk, and one past the last chunk's; `before` blocks stand in front of the first
-/// layer.
-[[nodiscard]] std::vector<int> cuts_of(const std::vector<std::int64_t>& layers_per_stage, int before);
-
 /// Throws Error (usage) where the layers given are not as many as the chunks, or do not add up to the network's.
 void check_layers(const Network& network, const StrategySettings& settings);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "core/base/index.hpp"
 
@@ -44,6 +45,25 @@ std::vector<int> cut_by_work(const Network& network, int chunks) {
     i = from[c][i];
     cuts[c - 1] = static_cast<int>(i);
   }
+  return cuts;
+}
+
+std::vector<int> chunk_cuts(const Network& network, const StrategySettings& settings) {
+  const int chunks = settings.pp * settings.virtual_stages, layers = network.layers();
+  int before = 0, positions = std::accumulate(network.repeat.begin(), network.repeat.end(), 0);
+  for (std::size_t b = 0; b < network.blocks.size() && !network.uneven() && !network.blocks[b].is_layer(); ++b)
+    before += network.repeat[b];
+  std::vector<int> cuts;
+  if (!settings.layers_per_stage.empty()) {
+    cuts = {before};
+    for (const std::int64_t given : settings.layers_per_stage) cuts.push_back(cuts.back() + static_cast<int>(given));
+  } else if (network.uneven()) {
+    cuts = cut_by_work(network, chunks);
+  } else {
+    for (int c = 0; c <= chunks; ++c) cuts.push_back(before + (c * layers + chunks - 1) / chunks);
+  }
+  cuts.front() = 0;
+  cuts.back() = positions;
   return cuts;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// Where a network of unlike blocks is cut into pipeline chunks.
+// Where a network is cut into pipeline chunks.
 
 #include <vector>
 
+#include "core/config/settings/strategy.hpp"
 #include "core/model/network.hpp"
 
 namespace rehearse {
@@ -13,5 +14,10 @@ namespace rehearse {
 /// memory bandwidth of GPUs since 2012, 12 to 20 operations per byte). `chunks` is at most the number of block
 /// positions.
 [[nodiscard]] std::vector<int> cut_by_work(const Network& network, int chunks);
+
+/// First block position of each of the pp * virtual_stages chunks, and one past the last chunk's. Layers as given, in
+/// equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the
+/// first layer goes with it, what stands after the last with that. Networks without layers are cut by work.
+[[nodiscard]] std::vector<int> chunk_cuts(const Network& network, const StrategySettings& settings);
 
 }  // namespace rehearse

@@ -22,12 +22,19 @@ std::vector<std::string> active_strategies(const PlanRequest& request) {
   return out;
 }
 
+void check_strategies(const PlanRequest& request, PlanChecks which) {
+  for (const auto& entry : strategies().entries()) {
+    if (!entry.value->active(request)) continue;
+    if (which != PlanChecks::others) entry.value->check_axes(request);
+    if (which != PlanChecks::axes) entry.value->check(request);
+  }
+}
+
 LayoutPlan plan_layouts(const PlanRequest& request) {
   LayoutPlan plan;
   for (const BlockSpec& block : request.workload.network.blocks)
     plan.blocks.push_back({std::vector<Layout>(block.tensors.size()), std::vector<Layout>(block.params.size())});
-  for (const auto& entry : strategies().entries())
-    if (entry.value->active(request)) entry.value->check(request);
+  check_strategies(request);
   for (const auto& entry : strategies().entries())
     if (entry.value->active(request)) entry.value->assign(request, plan);
   return plan;

@@ -73,6 +73,8 @@ class Strategy {
   [[nodiscard]] virtual bool active(const PlanRequest& request) const = 0;
   /// Throws Error (usage) for combinations that make no sense, with the rule. Called only when active.
   virtual void check(const PlanRequest& request) const { (void)request; }
+  /// Likewise, where no schedule, microbatch, sharding, recomputation or offload changes the answer.
+  virtual void check_axes(const PlanRequest& request) const { (void)request; }
   virtual void assign(const PlanRequest& request, LayoutPlan& plan) const {
     (void)request;
     (void)plan;
@@ -85,6 +87,9 @@ class Strategy {
 
 /// Names of the strategies that the settings use.
 [[nodiscard]] std::vector<std::string> active_strategies(const PlanRequest& request);
+enum class PlanChecks : unsigned char { all, axes, others };
+/// Strategy::check_axes, check, or both of every active strategy.
+void check_strategies(const PlanRequest& request, PlanChecks which = PlanChecks::all);
 /// Checks all active strategies, then lets each assign its layouts.
 [[nodiscard]] LayoutPlan plan_layouts(const PlanRequest& request);
 

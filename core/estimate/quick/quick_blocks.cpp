@@ -1,6 +1,7 @@
 #include "core/estimate/quick/quick_blocks.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/index.hpp"
 #include "core/price/memory_rule.hpp"
@@ -8,24 +9,14 @@
 
 namespace rehearse {
 
-double ChunkPass::offset(int blocks) const {
-  const int before = static_cast<int>(head.size()) - 1;
-  if (blocks <= before) return nth(head, blocks);
-  if (blocks <= before + layers) return head.back() + (blocks - before) * layer_seconds;
-  return head.back() + layers * layer_seconds +
-         rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
-}
-
-double ChunkPass::seconds_of(int block) const {
-  const int before = static_cast<int>(head.size()) - 1;
-  return block >= before && block < before + layers ? layer_seconds : offset(block + 1) - offset(block);
-}
-
-QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
-    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1), several_(program.microbatches > 1) {
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere,
+                         bool pairs)
+    : blocks_(network.blocks.size()),
+      everywhere_(everywhere),
+      stages_(program.roles.size() > 1),
+      several_(program.microbatches > 1) {
   block_at_ = network.order();
-  for (std::size_t b = 0; b < network.blocks.size(); ++b)
-    if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
+  while (!nth(network.blocks, layer_).is_layer()) ++layer_;
   EstimatePrices prices(program, cost);
   for (int m = 0; m < program.microbatches; ++m) {
     if (m > 0) prices.set_microbatch(m);
@@ -34,6 +25,8 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
         if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
   }
   const auto last = static_cast<int>(program.roles.size()) - 1;
+  if (pairs) price_pairs(prices);
+  complete_ = complete_ && (!everywhere || !prices.unlike());
   cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
   for (const BlockPasses& b : blocks_) {
     const int microbatches = several_ ? 2 : 1;
@@ -44,6 +37,8 @@ QuickBlocks::QuickBlocks(const Program& program, const Network& network, const C
 
 namespace {
 
+bool about(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+
 bool carries_activations(const Program& program, const Body& body, const PassPart& part) {
   if (part.task < 0) return false;
   const auto* message = std::get_if<P2pTask>(&nth(body.graph, part.task).kind);
@@ -52,10 +47,26 @@ bool carries_activations(const Program& program, const Body& body, const PassPar
 
 }  // namespace
 
+PassKind QuickBlocks::pass_of(const Entry& e, bool forward) const {
+  return forward ? PassKind::forward : several_ && e.microbatch == 0 ? PassKind::first_backward : PassKind::backward;
+}
+
+/// Whether the call's pass is known already, from another layer or stage; it must take as long then.
+bool QuickBlocks::compare(const Entry& e, bool forward, int role, EstimatePrices& prices) {
+  BlockPasses& block = nth(blocks_, nth(block_at_, e.layer));
+  const auto d = static_cast<std::size_t>(pass_of(e, forward));
+  if (everywhere_ && !prices.groups_alike(e.body, role)) complete_ = false;
+  if (block.calls[d] == 0) return false;
+  ++block.calls[d];
+  if (!about(prices.work(e.body, role).seconds, block.work[d].seconds)) complete_ = false;
+  return true;
+}
+
 void QuickBlocks::read(const Program& program, const Entry& e, int role, EstimatePrices& prices) {
   const Body& body = nth(program.bodies, e.body);
   const PassPart part = part_of(body);
   if (part.kind == PassPart::Kind::call) return;
+  if (part.kind == PassPart::Kind::pass && compare(e, body.phase == Phase::forward, role, prices)) return;
   ExprContext at = prices.context(role);
   at.tables = &program.tables;
   at.microbatches = program.microbatches;
@@ -90,58 +101,109 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
     block.input = {false, true, curve};
     return;
   }
-  const PassKind pass = forward                         ? PassKind::forward
-                        : several_ && e.microbatch == 0 ? PassKind::first_backward
-                                                        : PassKind::backward;
-  const auto d = static_cast<std::size_t>(pass);
+  const auto d = static_cast<std::size_t>(pass_of(e, forward));
   block.work[d] = prices.work(e.body, role);
   block.open[d] = !prices.closed(e.body, role);
+  block.body[d] = e.body;
+  block.role[d] = role;
+  block.at[d] = at;
+  block.at[d].microbatch = e.microbatch;
   block.memory[d] = {true, true, curve};
   ++block.calls[d];
 }
 
-std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind, int layers) const {
+/// On a stage with the block that not every stage has.
+void QuickBlocks::price_pairs(EstimatePrices& prices) {
+  for (int f = 0; f < static_cast<int>(blocks_.size()); ++f) {
+    for (int b = 0; b < static_cast<int>(blocks_.size()); ++b) {
+      for (int d = 1; d < kPassKinds; ++d) {
+        const BlockPasses &ahead = nth(blocks_, f), &back = nth(blocks_, b);
+        if (ahead.body[0] < 0 || nth(back.body, d) < 0) continue;
+        const int role = std::max(ahead.role[0], nth(back.role, d));
+        const WholeBodies::Pair* pair = prices.pair(prices.call(ahead.body[0], role, ahead.at[0]),
+                                                    prices.call(nth(back.body, d), role, nth(back.at, d)));
+        if (pair == nullptr) {
+          complete_ = false;
+          return;
+        }
+        const PricedBody& both = pair->both;
+        pairs_[{f, b, d}] = {{both.duration.value(), both.sm_sensitivity, both.hbm_sensitivity, 0, both.breakdown},
+                             {pair->begin[0].value(), pair->begin[1].value()},
+                             pair->end[1].value()};
+      }
+    }
+  }
+}
+
+ChunkPair QuickBlocks::pair(const ChunkContent& forward, const ChunkContent& backward, bool first) const {
+  const auto listed = [](const ChunkContent& of) {
+    std::vector<int> out;
+    for (const auto& [block, times] : of.runs) out.insert(out.end(), static_cast<std::size_t>(times), block);
+    return out;
+  };
+  const std::vector<int> ahead = listed(forward);
+  std::vector<int> back = listed(backward);
+  std::reverse(back.begin(), back.end());
+  const PassKind kind = first ? first_backward() : PassKind::backward;
+  ChunkPair out;
+  ChunkPass& pass = out.pass;
+  const auto add = [&](const ComputeWork& work) {
+    pass.work.append(work);
+    pass.seconds.push_back(work.seconds);
+    pass.offsets.push_back(pass.offsets.back() + work.seconds);
+  };
+  for (std::size_t k = 0; k < std::max(ahead.size(), back.size()); ++k) {
+    if (k < ahead.size())
+      if (const BlockPasses& block = nth(blocks_, ahead[k]); block.input_seconds >= 0)
+        pass.inputs.push_back({pass.work.seconds, block.input_seconds});
+    out.early = 0;
+    if (k < ahead.size() && k < back.size()) {
+      const BlockPair& both = pairs_.at({ahead[k], back[k], static_cast<int>(kind)});
+      if (k == 0) out.begin = both.begin;
+      out.early = both.work.seconds - both.end;
+      add(both.work);
+    } else {
+      add(k < ahead.size() ? nth(blocks_, ahead[k]).work[0] : nth(nth(blocks_, back[k]).work, kind));
+    }
+  }
+  for (const int b : ahead) pass.unpacks_in_line |= nth(blocks_, b).open[0];
+  return out;
+}
+
+std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forward, const ChunkContent& of) const {
   std::vector<std::pair<const BlockPasses*, int>> out;
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
-             last = kind == ChunkKind::last || kind == ChunkKind::whole;
-  for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
-    if (b == layer_ || (b < layer_ ? first : last)) out.emplace_back(&nth(blocks_, b), b == layer_ ? layers : 1);
+  for (const auto& [block, times] : of.runs) out.emplace_back(&nth(blocks_, block), times);
   if (!forward) std::reverse(out.begin(), out.end());
   return out;
 }
 
-PassMemory QuickBlocks::memory_of(PassKind pass, ChunkKind kind, int layers) const {
+PassMemory QuickBlocks::memory_of(PassKind pass, const ChunkContent& of) const {
   const bool forward = pass == PassKind::forward;
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
-             last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassMemoryWalk walk;
-  if (stages_ && !(forward ? first : last)) walk.add(message.receive);
-  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+  if (stages_ && !(forward ? of.first : of.last)) walk.add(message.receive);
+  for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) walk.add(block->input);
     walk.add(nth(block->memory, pass), times);
   }
-  if (stages_ && !(forward ? last : first)) walk.add(message.send);
+  if (stages_ && !(forward ? of.last : of.first)) walk.add(message.send);
   return walk.result();
 }
 
-ChunkPass QuickBlocks::make_pass(PassKind pass, ChunkKind kind, int layers) const {
+ChunkPass QuickBlocks::make_pass(PassKind pass, const ChunkContent& of) const {
   ChunkPass out;
   const bool forward = pass == PassKind::forward;
   const auto d = static_cast<std::size_t>(pass);
-  out.layers = layers;
-  out.layer_seconds = nth(blocks_, layer_).work[d].seconds;
-  bool behind = false;
-  for (const auto& [block, times] : blocks_of(forward, kind, layers)) {
+  for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
-    const bool layer = block == &nth(blocks_, layer_);
-    for (int i = 0; i < times; ++i) out.work.append(block->work[d]);
-    if (!layer)
-      (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
-    behind |= layer;
+    for (int i = 0; i < times; ++i) {
+      out.work.append(block->work[d]);
+      out.seconds.push_back(block->work[d].seconds);
+      out.offsets.push_back(out.offsets.back() + block->work[d].seconds);
+    }
     out.unpacks_in_line |= block->open[d];
   }
-  out.memory = memory_of(pass, kind, layers);
+  out.memory = memory_of(pass, of);
   return out;
 }
 
@@ -153,11 +215,11 @@ LayerPasses QuickBlocks::layer() const {
           !layer.open[0] && !layer.open[1]};
 }
 
-ChunkPasses QuickBlocks::chunks(int layers) const {
+ChunkPasses QuickBlocks::passes(const ChunkContent& of) const {
   ChunkPasses out;
-  for (int k = 0; k < kChunkKinds; ++k)
-    for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
-      nth(nth(out, k), pass) = make_pass(static_cast<PassKind>(pass), static_cast<ChunkKind>(k), layers);
+  if (of.runs.empty()) return out;
+  for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
+    nth(out, pass) = make_pass(static_cast<PassKind>(pass), of);
   return out;
 }
 

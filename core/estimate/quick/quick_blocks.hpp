@@ -1,11 +1,13 @@
 #pragma once
 // What the passes of one chunk of a model take, from the blocks it is made of. The blocks come from a lowered sibling:
-// the same tensor-parallel rank with the same microbatch, in a network of one layer per stage.
+// the same tensor-parallel rank with the same microbatch, in a network of one or two layers of each kind.
 
-#include <memory>
+#include <array>
+#include <map>
 #include <vector>
 
 #include "core/estimate/estimate_prices.hpp"
+#include "core/estimate/quick/chunk_layout.hpp"
 #include "core/estimate/quick/pass_calls.hpp"
 #include "core/estimate/quick/pass_memory.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
@@ -13,36 +15,31 @@
 
 namespace rehearse {
 
-/// Where a chunk stands in the model: the first has what comes before the layers, the last what comes after.
-enum class ChunkKind : unsigned char { first, middle, last, whole };
-inline constexpr int kChunkKinds = 4;
-
 /// One direction of one chunk.
 struct ChunkPass {
   ComputeWork work;
   std::vector<InputCopy> inputs;
   PassMemory memory;
   bool unpacks_in_line = false;
-  /// Seconds of compute before the `blocks`-th block of the pass.
-  [[nodiscard]] double offset(int blocks) const;
-  [[nodiscard]] int blocks() const {
-    return static_cast<int>(head.size()) - 1 + layers + static_cast<int>(rest.size()) - 1;
-  }
+  std::vector<double> seconds;       ///< Of each block, in the order of the pass.
+  std::vector<double> offsets{0.0};  ///< Seconds of the blocks before each, and of all.
 
-  /// Seconds of the block at that place.
-  [[nodiscard]] double seconds_of(int block) const;
-
-  int layers = 0;
-  double layer_seconds = 0;
-  std::vector<double> head{0.0}, rest{0.0};  ///< Running sums over the blocks before and after the layers.
+  [[nodiscard]] int blocks() const { return static_cast<int>(seconds.size()); }
 };
 
 /// Which of a chunk's passes: the first backward of a step may write gradients that later ones add to.
 enum class PassKind : unsigned char { forward, backward, first_backward };
 inline constexpr int kPassKinds = 3;
 
-/// Chunks of so many layers, by ChunkKind and PassKind.
-using ChunkPasses = std::array<std::array<ChunkPass, kPassKinds>, kChunkKinds>;
+/// By PassKind; empty where nothing is held.
+using ChunkPasses = std::array<ChunkPass, kPassKinds>;
+
+/// A forward and a backward interleaved block by block, in the place of the backward.
+struct ChunkPair {
+  ChunkPass pass;                 ///< Its blocks are pairs, and what the longer of the two has besides.
+  std::array<double, 2> begin{};  ///< Of forward and backward, in seconds from the pair's begin.
+  double early = 0;               ///< So much before the end both messages may leave.
+};
 
 /// What is sent to the next stage, or back.
 struct BlockMessage {
@@ -54,6 +51,8 @@ struct BlockMessage {
 
 /// A block of the network, by PassKind.
 struct BlockPasses {
+  std::array<int, kPassKinds> body{-1, -1, -1}, role{};  ///< Of its first call.
+  std::array<ExprContext, kPassKinds> at;
   std::array<ComputeWork, kPassKinds> work;
   std::array<MemoryCall, kPassKinds> memory;
   std::array<int, kPassKinds> calls{};
@@ -65,34 +64,45 @@ struct BlockPasses {
 /// Blocks of one key, priced. Any number of threads may ask it.
 class QuickBlocks {
  public:
-  /// Reads the passes of `program`, a lowering of `network`, one layer per stage, and one microbatch, or two where the
-  /// first differs.
-  QuickBlocks(const Program& program, const Network& network, const CostModel& cost);
+  /// Reads the passes of `program`, a lowering of `network`, and one microbatch, or two where the first differs.
+  /// `everywhere`: it has all ranks, and whether blocks take as long on all of them is to be found out.
+  /// `pairs`: it is interleaved as schedules that pair passes need it, and so are the passes.
+  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere, bool pairs);
 
-  /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
-  /// stream.
+  /// Whether the blocks say all about a pass: every one has a forward and a backward that take as long on any stage,
+  /// and no storage waits for another stream.
   [[nodiscard]] bool complete() const { return complete_; }
-  /// Passes of chunks of so many layers.
-  [[nodiscard]] ChunkPasses chunks(int layers) const;
+  [[nodiscard]] ChunkPasses passes(const ChunkContent& of) const;
+  /// Where `program` was made for a schedule that pairs passes.
+  [[nodiscard]] ChunkPair pair(const ChunkContent& forward, const ChunkContent& backward, bool first) const;
   [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
+  /// Of the first kind of layer.
   [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
   /// Blocks of a pass in its order, each with how often it comes in a row.
-  [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, ChunkKind kind,
-                                                                          int layers) const;
+  [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, const ChunkContent& of) const;
   /// What the allocator keeps besides on the stage with the last block (cached_blocks).
   [[nodiscard]] Bytes cached_at_end() const { return cached_at_end_; }
 
  private:
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
-  [[nodiscard]] ChunkPass make_pass(PassKind pass, ChunkKind kind, int layers) const;
-  [[nodiscard]] PassMemory memory_of(PassKind pass, ChunkKind kind, int layers) const;
+  [[nodiscard]] PassKind pass_of(const Entry& e, bool forward) const;
+  [[nodiscard]] bool compare(const Entry& e, bool forward, int role, EstimatePrices& prices);
+  [[nodiscard]] ChunkPass make_pass(PassKind pass, const ChunkContent& of) const;
+  [[nodiscard]] PassMemory memory_of(PassKind pass, const ChunkContent& of) const;
+  void price_pairs(EstimatePrices& prices);
 
   std::vector<int> block_at_;  ///< Of the network, by position.
   std::vector<BlockPasses> blocks_;
-  int layer_ = 0;  ///< Index of the block that is the layer.
+  struct BlockPair {
+    ComputeWork work;
+    std::array<double, 2> begin{};  ///< Of forward and backward.
+    double end = 0;                 ///< Of the backward.
+  };
+  std::map<std::array<int, 3>, BlockPair> pairs_;  ///< By block of the forward, of the backward, and its PassKind.
+  int layer_ = 0;                                  ///< Index of the first kind of layer.
   std::array<BlockMessage, 2> messages_;
-  bool complete_ = true, stages_ = false, several_ = false;
+  bool everywhere_, complete_ = true, stages_ = false, several_ = false;
   Bytes cached_at_end_;
 };
 

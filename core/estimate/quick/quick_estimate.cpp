@@ -1,7 +1,9 @@
 #include "core/estimate/quick/quick_estimate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -29,23 +31,37 @@ std::int64_t bits_of(Bytes b) {
   return out;
 }
 
-/// One kind of layer, as often as may be, with other blocks before and after it, each once.
+/// Layers, with other blocks before and after them, each once, and nothing that goes past a block.
 bool is_stack(const Network& net) {
-  int layers = 0;
+  if (!net.sequences || net.uneven()) return false;
   for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-    layers += net.blocks[b].is_layer() ? 1 : 0;
-    if (!net.blocks[b].is_layer() && net.repeat[b] != 1) return false;
+    const BlockSpec& block = net.blocks[b];
+    if (!block.is_layer() && net.repeat[b] != 1) return false;
+    if (std::any_of(block.tensors.begin(), block.tensors.end(), [](const TensorSpec& t) { return !t.from.empty(); }))
+      return false;
   }
-  return layers == 1 && net.sequences && !net.uneven();
+  return true;
 }
 
+int kinds_of_layers(const Network& net) {
+  return static_cast<int>(
+      std::count_if(net.blocks.begin(), net.blocks.end(), [](const auto& b) { return b.is_layer(); }));
+}
+
+/// So many of each kind.
 Workload with_layers(Workload w, int layers) {
-  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
-    if (w.network.blocks[b].is_layer()) w.network.repeat[b] = layers;
+  Network& net = w.network;
+  net.alternating = false;
+  net.pattern.clear();
+  for (std::size_t b = 0; b < net.blocks.size(); ++b)
+    if (net.blocks[b].is_layer()) net.repeat[b] = layers;
   return w;
 }
 
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
+
+/// Whether a forward and a backward run interleaved.
+bool pairs_passes(const StrategySettings& s) { return s.pp > 1 && schedules().at(s.schedule).value->pairs(); }
 
 /// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
 bool calls_in_passes(const StrategySettings& s) { return shards_in_passes(s) || s.grad_sync == GradientSync::every; }
@@ -58,20 +74,23 @@ struct QuickEstimator::Impl {
         workload(std::move(base)),
         training(workload.training),
         one_layer(with_layers(workload, 1)),
-        two_layers(with_layers(workload, 2)),
+        two_layers(with_layers(workload, kinds_of_layers(workload.network) > 1 ? 1 : 2)),
         cluster(c),
         cost(m),
         rule(r),
         steps(n),
         layers(workload.network.layers()),
         experts(workload.network.routing() != nullptr),
+        one_kind(kinds_of_layers(workload.network) == 1),
         stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} &&
               c.device_count() % c.node_count() == 0) {}
 
-  /// Blocks, and their chunks by layers.
+  /// Blocks, and the passes of chunks of them.
   struct Blocks {
     const QuickBlocks* of = nullptr;
-    std::vector<std::unique_ptr<const ChunkPasses>> chunks;
+    std::map<ChunkContent, ChunkPasses> passes;
+    std::vector<std::vector<const ChunkPasses*>> chunks;  ///< By the layout's number and content.
+    std::map<int, ChunkPairs> pairs;                      ///< By the layout's number.
   };
 
   std::shared_ptr<QuickTables> tables;
@@ -84,7 +103,7 @@ struct QuickEstimator::Impl {
   int steps;
   int layers;  ///< Of `workload`, which set_layers() changes.
   const int own_layers = layers;
-  bool experts, stack;
+  bool experts, one_kind, stack;
 
   KnownNumbers<StrategySettings> rests;
   KnownNumbers<TrainingSettings> trainings;
@@ -96,13 +115,15 @@ struct QuickEstimator::Impl {
   /// Of null where the sibling cannot be lowered.
   std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
   std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
+  /// By layers, stages, chunks of each, and the settings beside.
+  std::map<std::array<int, 4>, std::pair<int, ChunkLayout>> layouts;
   QuickStep step;
 
   QuickEstimate evaluate(const StrategySettings& s);
   std::optional<QuickEstimate> closed_form(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
   [[nodiscard]] bool in_closed_form(const StrategySettings& s);
-  [[nodiscard]] bool lies_well(const StrategySettings& s);
+  [[nodiscard]] bool few_tell(const StrategySettings& s);
   [[nodiscard]] bool groups_alike(int size, int stride);
   [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
@@ -116,9 +137,12 @@ struct QuickEstimator::Impl {
   int training_of();
   int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
   Blocks& blocks_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
-  static const ChunkPasses& chunks_of(Blocks& of, int count);
+  [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, int rest_number);
+  static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
   std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, int replicas, int shown, bool in_passes);
-  MeshAnswers& mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
+  std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, int shown, bool in_passes);
+  MeshAnswers& mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number,
+                       const ChunkLayout& layout);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -141,25 +165,22 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   return out;
 }
 
-/// Settings whose steps are whole passes over equal layers.
+/// Settings whose steps are whole passes over layers.
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.offload != Offload::none || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas ||
-      s.deferred_head_gradients > 0)
+  if (!stack || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas || s.deferred_head_gradients > 0)
     return false;
-  if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() ||
-      s.balance != Balance::none || !s.devices.empty())
+  if (s.tile_h * s.tile_w > 1 || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty())
     return false;
   if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed ||
       (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block)))
     return false;
-  const std::int64_t chunks = std::int64_t{s.pp} * s.virtual_stages;
-  return layers % chunks == 0 && (s.pp > 1 || s.virtual_stages == 1) && lies_well(s);
+  return s.pp > 1 || s.virtual_stages == 1;
 }
 
-/// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes
-/// evenly: those of the sibling, which is made of the first few ranks, then lie as all do.
-bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
+/// Whether tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts
+/// of nodes evenly: those of a sibling of the first few ranks then lie as all do.
+bool QuickEstimator::Impl::few_tell(const StrategySettings& s) {
   const int node = cluster.device_count() / cluster.node_count();
   if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
   // Experts' groups take in replicas.
@@ -213,9 +234,7 @@ bool QuickEstimator::Impl::groups_alike(int size, int stride) {
 
 /// What lower() refuses.
 void QuickEstimator::Impl::check(const StrategySettings& s, int microbatches) const {
-  const PlanRequest request{workload, s, microbatches};
-  for (const auto& entry : strategies().entries())
-    if (entry.value->active(request)) entry.value->check(request);
+  check_strategies({workload, s, microbatches});
 }
 
 int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
@@ -244,7 +263,8 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
   const bool in_passes = calls_in_passes(s);
   // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
-  const int replicas = experts ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
+  const bool few = few_tell(s);
+  const int replicas = experts || !few ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
   const TableKey key{s.tp,
                      s.cp,
                      s.ep,
@@ -260,10 +280,16 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      in_passes ? 1 + s.zero_stage : 0,
                      shown,
                      in_passes && s.pp > 1,
-                     0,
-                     0};
+                     few ? 0 : s.pp,
+                     few ? 0 : s.dp_shard,
+                     pairs_passes(s) ? 1 + schedule_of(s) : 0};
   const auto [at, fresh] = blocks.try_emplace(key);
-  if (fresh) at->second.of = tables->blocks.get(key, [&] { return make_blocks(s, replicas, shown, in_passes); });
+  if (fresh)
+    at->second.of = tables->blocks.get(key, [&] {
+      return few             ? make_blocks(s, replicas, shown, in_passes)
+             : pairs_alike() ? make_all_blocks(s, shown, in_passes)
+                             : nullptr;
+    });
   return at->second;
 }
 
@@ -273,7 +299,9 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
   small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() && (s.pp > 1 || !in_passes) ? 2 : 1;
   small.virtual_stages = 1;
-  small.schedule = "1f1b";
+  small.layers_per_stage.clear();
+  small.uneven_layers = true;
+  if (!pairs_passes(s)) small.schedule = "1f1b";
   small.dp = small.dp_replicate = replicas;
   small.dp_shard = 1;
   if (s.fsdp.enabled) std::swap(small.dp_replicate, small.dp_shard);
@@ -284,14 +312,38 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   w.training = workload.training;
   w.training.global_batch = s.microbatch * replicas * shown;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost);
+    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost, false,
+                                         pairs_passes(s));
   } catch (const Error&) {  // Full lowering says why, or copes.
     return nullptr;
   }
 }
 
+/// From a sibling of all ranks, with a layer of each kind on every stage.
+std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const StrategySettings& s, int shown,
+                                                                   bool in_passes) {
+  StrategySettings plain = s;
+  plain.virtual_stages = 1;
+  if (!pairs_passes(s)) plain.schedule = "1f1b";
+  if (!in_passes) plain.zero_stage = 0;
+  plain.overlap = {};
+  plain.overlap.tp = s.overlap.tp;
+  plain.layers_per_stage.assign(static_cast<std::size_t>(s.pp), kinds_of_layers(workload.network));
+  Workload w = with_layers(one_layer, s.pp);
+  for (int stage = 0; stage < s.pp; ++stage)
+    for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+      if (w.network.blocks[b].is_layer()) w.network.pattern.push_back(static_cast<int>(b));
+  w.training = workload.training;
+  w.training.global_batch = s.microbatch * s.dp * shown;
+  try {
+    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, true, pairs_passes(s));
+  } catch (const Error&) {  // As above.
+    return nullptr;
+  }
+}
+
 MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
-                                           int training_number) {
+                                           int training_number, const ChunkLayout& layout) {
   const bool in_passes = calls_in_passes(s);
   // Layers that run again may gather twice in backward. Buckets end with chunks.
   const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
@@ -317,34 +369,50 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microb
                      layers,
                      shown,
                      2 * chunks + (again ? 1 : 0),
-                     own ? schedule_of(s) : -1};
+                     own ? schedule_of(s) : -1,
+                     layout.equal() ? 0 : s.virtual_stages};
   if (const auto known = meshes.find(key); known != meshes.end()) return known->second;
   StrategySettings plain = s;
   plain.microbatch = 1;
   plain.virtual_stages = chunks;
-  plain.schedule = own ? s.schedule : "1f1b";
+  plain.schedule = own && !pairs_passes(s) ? s.schedule : "1f1b";
   if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;
   plain.overlap.pp = true;
   const auto make = [&]() -> std::unique_ptr<QuickMesh> {
-    const std::int64_t batch = std::exchange(workload.training.global_batch, std::int64_t{s.dp} * shown);
-    std::unique_ptr<QuickMesh> out;
+    Workload shown_to = workload;
+    shown_to.training.global_batch = std::int64_t{s.dp} * shown;
+    if (chunks == 1 && !layout.equal()) shown_to.network = layout.by_stage(workload.network, plain.layers_per_stage);
     try {
-      out = std::make_unique<QuickMesh>(lower(workload, plain, cluster), cluster, cost, rule, in_passes);
+      return std::make_unique<QuickMesh>(lower(shown_to, plain, cluster), cluster, cost, rule, in_passes,
+                                         layout.by_kind());
     } catch (const Error&) {  // As above.
+      return nullptr;
     }
-    workload.training.global_batch = batch;
-    return out;
   };
   return meshes.emplace(key, MeshAnswers(tables->meshes.get(key, make))).first->second;
 }
 
-const ChunkPasses& QuickEstimator::Impl::chunks_of(Blocks& of, int count) {
-  if (of.chunks.size() <= static_cast<std::size_t>(count)) of.chunks.resize(static_cast<std::size_t>(count) + 1);
-  auto& known = nth(of.chunks, count);
-  if (!known) known = std::make_unique<const ChunkPasses>(of.of->chunks(count));
-  return *known;
+const std::pair<int, ChunkLayout>& QuickEstimator::Impl::layout_of(const StrategySettings& s, int rest_number) {
+  const std::array key{layers, s.pp, s.virtual_stages, rest_number};
+  const auto known = layouts.find(key);
+  if (known != layouts.end()) return known->second;
+  const auto number = static_cast<int>(layouts.size());
+  return layouts.emplace(key, std::pair{number, ChunkLayout(workload.network, s)}).first->second;
+}
+
+const std::vector<const ChunkPasses*>& QuickEstimator::Impl::chunks_of(Blocks& of, int number,
+                                                                       const ChunkLayout& layout) {
+  if (of.chunks.size() <= static_cast<std::size_t>(number)) of.chunks.resize(static_cast<std::size_t>(number) + 1);
+  std::vector<const ChunkPasses*>& out = nth(of.chunks, number);
+  if (!out.empty()) return out;
+  for (const ChunkContent& content : layout.contents()) {
+    const auto [at, fresh] = of.passes.try_emplace(content);
+    if (fresh) at->second = of.of->passes(content);
+    out.push_back(&at->second);
+  }
+  return out;
 }
 
 bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, QuickParts& out) {
@@ -361,16 +429,18 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   const int rest_number = rest_of(s), training_number = training_of();
   Blocks& of = blocks_of(s, microbatches, rest_number, training_number);
   out.blocks = of.of;
-  out.answers = &mesh_of(s, microbatches, rest_number, training_number);
+  const auto& [layout_number, layout] = layout_of(s, rest_number);
+  out.layout = &layout;
+  out.answers = &mesh_of(s, microbatches, rest_number, training_number, layout);
   out.mesh = out.answers->mesh();
-  out.layers = layers / (s.pp * s.virtual_stages);
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
   if (out.blocks == nullptr || out.mesh == nullptr || !out.blocks->complete() || !out.mesh->complete() ||
       (steps > 1 && !out.mesh->meets()) || (s.cp > 1 && out.mesh->unlike()))
     return false;
-  out.chunks = &chunks_of(of, out.layers);
+  out.chunks = &chunks_of(of, layout_number, layout);
+  if (pairs_passes(s)) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
   return true;
 }
 
@@ -415,7 +485,7 @@ QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const
 }
 
 std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy, int layers) {
-  if (layers > 0 && layers != impl_->own_layers && !impl_->stack) return {};
+  if (layers > 0 && !impl_->one_kind) return {};
   impl_->workload.training = impl_->training;
   impl_->set_layers(layers > 0 ? layers : impl_->own_layers);
   return impl_->closed_form(strategy);

@@ -6,17 +6,17 @@
 //
 // A scenario is put together from what few things decide:
 //
-//   blocks     a block's forward and backward, its messages and what it keeps   tp, cp, microbatch, recompute, sequence
-//   parallelism, ... mesh       gradient buckets, what follows the last pass, state held,        tp, pp, dp, ZeRO 1,
-//   bucket, overlap, ...
-//              messages between stages
-//   order      which pass waits for which, how many are alive                   schedule, pp, virtual stages,
-//   microbatches
+//   blocks: a block's forward and backward, pairs of them, its messages, and what it keeps;
+//     by tp, cp, microbatch, recomputation, sequence parallelism, ...
+//   mesh: gradient buckets, what follows the last pass, state held, messages between stages;
+//     by tp, pp, dp, ZeRO, bucket, overlap, ...
+//   order: which pass waits for which, and how many are alive;
+//     by schedule, pp, virtual stages, microbatches
 //
 // Each is read off a small lowered Program once per distinct value and kept; nothing of the whole is. What is left per
 // scenario is the schedule's recurrence over the passes, the tail, and the fullest moment of three stages. Long
 // pipelines and many microbatches are extrapolated from shorter ones, as times grow evenly with both. Scenarios that
-// are not made of equal layers in whole passes are lowered and priced in full (`QuickEstimate::closed_form` says so). A
+// are not made of layers in whole passes are lowered and priced in full (`QuickEstimate::closed_form` says so). A
 // test holds all of it to the analytic back end and to peak_memory().
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The fullest moment of a step whose passes have calls of their own: what each distinct pass does is added up once
-// (pass_memory.hpp), and then pass by pass in the order of the schedule.
+// The fullest moment of a step whose passes have calls of their own, or whose chunks differ: what each distinct pass
+// does is added up once (pass_memory.hpp), and then pass by pass in the order of the schedule.
 
 #include <algorithm>
 
@@ -49,33 +49,86 @@ class Course {
 
 }  // namespace
 
-/// One pass, from its message to its message.
-const PassMemory& QuickStep::pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches) {
-  const int p = parts.shape.stages, v = parts.shape.virtual_stages, chunks = p * v;
-  const bool forward = slot.pass == Pass::forward, first = slot.microbatch == 0,
-             last = slot.microbatch + 1 == microbatches;
-  const int chunk = slot.chunk / p, direction = forward ? 0 : 1;
-  auto& known = nth(pass_memories_, ((kind * v + chunk) * 2 + direction) * 4 + (first ? 2 : 0) + (last ? 1 : 0));
-  if (known) return *known;
-  const auto of = chunk_kind(slot.chunk, chunks);
-  const PassKind pass = forward ? PassKind::forward : first ? parts.blocks->first_backward() : PassKind::backward;
-  const PassCalls& calls = costs_.calls_of(kind, chunk, direction, first, last && !forward);
-  const BlockMessage& message = parts.blocks->message(forward);
-  PassMemoryWalk walk;
-  if (p > 1 && (forward ? slot.chunk > 0 : slot.chunk + 1 < chunks)) walk.add(message.receive);
-  auto call = calls.all.begin();
-  int k = 0;
-  for (const auto& [block, times] : nth(lists_, 2 * static_cast<int>(of) + direction)) {
-    for (int i = 0; i < times; ++i, ++k) {
-      for (; call != calls.all.end() && call->at == k && call->behind; ++call) walk.add(call->memory);
-      if (forward && block->input_seconds >= 0) walk.add(block->input);
-      for (; call != calls.all.end() && call->at == k; ++call) walk.add(call->memory);
-      walk.add(nth(block->memory, pass));
+/// One pass, or two interleaved block by block, from their messages to their messages.
+void QuickStep::walk_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot* back, int microbatches,
+                            PassMemoryWalk& walk) {
+  static const PassCalls kNone;
+  const int p = parts.shape.stages, chunks = p * parts.shape.virtual_stages;
+  struct Course {
+    const Slot& slot;
+    bool forward;
+    PassKind pass;
+    const BlockMessage& message;
+    const PassCalls& calls;
+    const BlockList& blocks;
+    std::vector<PassCall>::const_iterator call = calls.all.begin();
+    std::size_t run = 0;
+    int k = 0, done = 0;
+  };
+  std::vector<Course> courses;
+  for (const Slot* slot : {&ahead, back}) {
+    if (slot == nullptr) continue;
+    const bool forward = slot->pass == Pass::forward, first = slot->microbatch == 0,
+               last = slot->microbatch + 1 == microbatches;
+    const int chunk = slot->chunk / p, direction = forward ? 0 : 1;
+    courses.push_back({*slot, forward,
+                       forward ? PassKind::forward
+                       : first ? parts.blocks->first_backward()
+                               : PassKind::backward,
+                       parts.blocks->message(forward),
+                       costs_.calls.empty() ? kNone : costs_.calls_of(kind, chunk, direction, first, last && !forward),
+                       nth(lists_, 2 * parts.layout->content(slot->chunk % p, chunk) + direction)});
+    if (p > 1 && (forward ? slot->chunk > 0 : slot->chunk + 1 < chunks)) walk.add(courses.back().message.receive);
+  }
+  const auto add_calls = [&](Course& c, bool behind) {
+    for (; c.call != c.calls.all.end() && c.call->at == c.k && (c.call->behind || !behind); ++c.call)
+      walk.add(c.call->memory);
+  };
+  const auto left = [](const Course& c) { return c.run < c.blocks.size(); };
+  while (std::any_of(courses.begin(), courses.end(), left)) {
+    for (Course& c : courses) add_calls(c, true);
+    for (Course& c : courses) {
+      if (!left(c)) continue;
+      const BlockPasses& block = *c.blocks[c.run].first;
+      if (c.forward && block.input_seconds >= 0) walk.add(block.input);
+      add_calls(c, false);
+    }
+    for (Course& c : courses) {
+      if (!left(c)) continue;
+      walk.add(nth(c.blocks[c.run].first->memory, c.pass));
+      ++c.k;
+      if (++c.done < c.blocks[c.run].second) continue;
+      c.done = 0;
+      ++c.run;
     }
   }
-  for (; call != calls.all.end(); ++call) walk.add(call->memory);
-  if (p > 1 && (forward ? slot.chunk + 1 < chunks : slot.chunk > 0)) walk.add(message.send);
+  for (Course& c : courses)
+    for (; c.call != c.calls.all.end(); ++c.call) walk.add(c.call->memory);
+  for (const Course& c : courses)
+    if (p > 1 && (c.forward ? c.slot.chunk + 1 < chunks : c.slot.chunk > 0)) walk.add(c.message.send);
+}
+
+const PassMemory& QuickStep::pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches) {
+  const int chunk = slot.chunk / parts.shape.stages, direction = slot.pass == Pass::forward ? 0 : 1;
+  const bool first = slot.microbatch == 0, last = slot.microbatch + 1 == microbatches;
+  auto& known = nth(pass_memories_, ((kind * parts.shape.virtual_stages + chunk) * 2 + direction) * 4 +
+                                        (first ? 2 : 0) + (last ? 1 : 0));
+  if (known) return *known;
+  PassMemoryWalk walk;
+  walk_memory(parts, kind, slot, nullptr, microbatches, walk);
   return known.emplace(walk.result());
+}
+
+const PassMemory& QuickStep::pair_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot& back,
+                                         int microbatches) {
+  const auto ends = [&](const Slot& s) {
+    return (s.microbatch == 0 ? 2 : 0) + (s.microbatch + 1 == microbatches ? 1 : 0);
+  };
+  const auto [at, fresh] = pair_memories_.try_emplace({kind, ahead.chunk, back.chunk, 4 * ends(ahead) + ends(back)});
+  if (!fresh) return at->second;
+  PassMemoryWalk walk;
+  walk_memory(parts, kind, ahead, &back, microbatches, walk);
+  return at->second = walk.result();
 }
 
 const std::vector<Slot>& QuickStep::slots(const QuickParts& parts, const PipelineShape& shape, int stage) {
@@ -85,20 +138,26 @@ const std::vector<Slot>& QuickStep::slots(const QuickParts& parts, const Pipelin
   return at->second;
 }
 
-void QuickStep::memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
+void QuickStep::memory_by_pass(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
   const auto& stages = parts.mesh->stages();
-  for (int k = 0; k < kChunkKinds; ++k)
-    for (const bool forward : {true, false})
-      nth(lists_, 2 * k + (forward ? 0 : 1)) =
-          parts.blocks->blocks_of(forward, static_cast<ChunkKind>(k), parts.layers);
+  lists_.clear();
+  for (const ChunkContent& content : parts.layout->contents())
+    for (const bool forward : {true, false}) lists_.push_back(parts.blocks->blocks_of(forward, content));
+  pair_memories_.clear();
   pass_memories_.assign(stages.size() * static_cast<std::size_t>(parts.shape.virtual_stages) * 8, {});
   const PipelineShape shape = telling(parts);
+  // Of the pass at `i`, which moves on to its second where it is one of a pair.
+  const auto memory_at = [&](int kind, const std::vector<Slot>& order, std::size_t& i) -> const PassMemory& {
+    if (i + 1 == order.size() || !order[i + 1].paired) return pass_memory(parts, kind, order[i], shape.microbatches);
+    ++i;
+    return pair_memory(parts, kind, order[i - 1], order[i], shape.microbatches);
+  };
   Fullest fullest;
   for (int k = 0; k < static_cast<int>(stages.size()); ++k) {
     const MeshStage& stage = nth(stages, k);
     Course course(k, sum(stage.held));
-    for (const Slot& slot : slots(parts, shape, stage.role))
-      course.add(pass_memory(parts, k, slot, shape.microbatches));
+    const std::vector<Slot>& order = slots(parts, shape, stage.role);
+    for (std::size_t i = 0; i < order.size(); ++i) course.add(memory_at(k, order, i));
     course.add(stage.tail_memory);
     if (course.fullest().bytes > fullest.bytes) fullest = course.fullest();
   }
@@ -106,15 +165,19 @@ void QuickStep::memory_in_passes(const QuickParts& parts, const MemoryRule& rule
   Amounts total = stage.held;
   Amounts leaving{};
   const std::vector<Slot>& order = slots(parts, shape, stage.role);
-  const auto pass = [&](int i) -> const PassMemory& {
-    return i < static_cast<int>(order.size()) ? pass_memory(parts, fullest.kind, nth(order, i), shape.microbatches)
-                                              : stage.tail_memory;
+  std::size_t i = 0;
+  const auto next = [&]() -> const PassMemory& {
+    return i < order.size() ? memory_at(fullest.kind, order, i) : stage.tail_memory;
   };
-  for (int i = 0; i < fullest.at; ++i) {
-    add(total, pass(i).kept);
-    leaving = pass(i).leaving;
+  for (int passes = 0; passes < fullest.at; ++passes, ++i) {
+    const PassMemory& pass = next();
+    add(total, pass.kept);
+    leaving = pass.leaving;
   }
-  if (fullest.at >= 0) add(total, fullest.until_kernels ? pass(fullest.at).at_until : pass(fullest.at).at_after);
+  if (fullest.at >= 0) {
+    const PassMemory& pass = next();
+    add(total, fullest.until_kernels ? pass.at_until : pass.at_after);
+  }
   if (fullest.until_kernels) add(total, leaving);
   set_memory(stage, total, rule, out);
   if (stage.role + 1 == parts.shape.stages) {

@@ -1,7 +1,7 @@
 #include "core/estimate/quick/quick_mesh.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
@@ -55,8 +55,12 @@ PassCalls with_needs(const PassCalls& calls, const Operation& operation_of) {
 }  // namespace
 
 QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule,
-                     bool in_passes)
-    : program_(std::move(program)), prices_(program_, cost), parts_(program_.bodies.size()), in_passes_(in_passes) {
+                     bool in_passes, bool alike)
+    : program_(std::move(program)),
+      prices_(program_, cost),
+      parts_(program_.bodies.size()),
+      alike_(alike),
+      in_passes_(in_passes) {
   find_stages();
   const RankKinds kinds(program_);
   for (MeshStage& stage : stages_) {
@@ -142,7 +146,10 @@ PassCalls QuickMesh::calls(const Part& p) const {
 void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
   const Body& body = nth(program_.bodies, e.body);
   for (const auto v : body.graph.vertices()) {
-    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) continue;
+    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) {
+      complete_ = false;
+      continue;
+    }
     const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
     if (category_of_stream(program_, body.graph[v].stream) != TimeCategory::exposed_dp) complete_ = false;
     if (out.calls.empty() || out.calls.back().blocks != blocks) out.calls.push_back({blocks, 0, {}});
@@ -174,15 +181,20 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   stage.capacity = cluster.gpu(nth(program_.device_of_rank, stage.rank)).usable_memory;
   ExprContext at = program_.mesh.context(stage.rank);
   at.tables = &program_.tables;
-  std::set<std::pair<int, int>> seen;
+  std::map<std::pair<int, int>, MemoryCall> seen;
   PassMemoryWalk tail;
   for (std::size_t i = static_cast<std::size_t>(tail_of(program_, role, parts_)); i < role.step.size(); ++i) {
     const Entry& e = role.step[i];
-    if (!in_passes_ && !seen.emplace(e.body, e.bindings).second) continue;
+    const auto [known, fresh] = seen.try_emplace({e.body, e.bindings});
+    if (!fresh && !in_passes_) {
+      tail.add(known->second);
+      continue;
+    }
     at.layer = e.layer;
     const Body& body = nth(program_.bodies, e.body);
     const BodyCurve curve = body_curve(program_, at, body, nth(program_.binding_sets, e.bindings));
-    if (in_passes_) tail.add({e.stream == 0, body.graph.size() > 0, curve});
+    known->second = {e.stream == 0, body.graph.size() > 0, curve};
+    tail.add(known->second);
     if (!curve.later.empty()) complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;

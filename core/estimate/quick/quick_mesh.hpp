@@ -43,7 +43,7 @@ struct MeshStage {
   Bytes cached{0};  ///< What the allocator keeps besides.
   Bytes capacity;
   StageCalls between;      ///< Where passes have calls of their own (QuickMesh::in_passes).
-  PassMemory tail_memory;  ///< Likewise: of what follows the last pass.
+  PassMemory tail_memory;  ///< Of what follows the last pass.
 };
 
 /// Messages of one size: from each stage to the next, the last one's to the first, and the other way.
@@ -56,8 +56,9 @@ struct MeshMessages {
 class QuickMesh {
  public:
   /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps
-  /// of several chunks.
-  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule, bool in_passes);
+  /// of several chunks. `alike`: stages between the first and the last hold the same.
+  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule, bool in_passes,
+            bool alike);
   QuickMesh(const QuickMesh&) = delete;
   QuickMesh& operator=(const QuickMesh&) = delete;
 
@@ -100,7 +101,7 @@ class QuickMesh {
   std::vector<const QuickTail*> tails_;
   Meetings meetings_;
   std::vector<int> sharing_;
-  bool alike_ = true, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
+  bool alike_, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
 };
 
 /// What one estimator asks of a mesh again and again.

@@ -11,7 +11,8 @@ namespace rehearse {
 namespace {
 
 bool is_whole(const Slot& s) {
-  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired;
+  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 &&
+         (!s.paired || s.pass == Pass::backward);
 }
 
 /// Whether each chunk's successor is on the next stage.
@@ -25,7 +26,8 @@ int messages_of(const PipelineShape& shape) { return 2 * shape.stages * shape.vi
 
 /// Passes of one stage with the flags of a chunk's first forward, and first and last backward.
 /// Messages are numbered as those of `most` microbatches.
-std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most) {
+std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most,
+                             bool by_kind) {
   const int chunks = shape.stages * shape.virtual_stages;
   const auto number = [&](int direction, int chunk, int microbatch) {
     return (direction * chunks + chunk) * most + microbatch;
@@ -37,7 +39,7 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     Visit v;
     v.stage = static_cast<unsigned short>(stage);
     v.chunk = static_cast<unsigned short>(s.chunk);
-    v.kind = static_cast<unsigned char>(chunk_kind(s.chunk, chunks));
+    v.content = by_kind ? static_cast<unsigned short>(chunk_kind(s.chunk, chunks)) : v.chunk;
     const bool forward = s.pass == Pass::forward;
     v.direction = forward ? 0 : 1;
     const int next = forward ? s.chunk + 1 : s.chunk - 1;
@@ -47,6 +49,7 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     const char bit = forward ? 1 : 2;
     if ((begun[c] & bit) == 0) v.flags = forward ? Visit::kFirstForward : Visit::kFirstBackward;
     begun[c] = static_cast<char>(begun[c] | bit);
+    if (s.paired) v.flags |= Visit::kPaired;
     if (!forward) last[c] = static_cast<int>(out.size());
     out.push_back(v);
   }
@@ -70,11 +73,13 @@ std::vector<Visit> sweep(const StageVisits& stages, Progress& at) {
   std::vector<Visit> out;
   for (std::size_t before = 0;; before = out.size()) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (at.next[s] == stages[s].size()) continue;
-      const Visit& v = stages[s][at.next[s]];
-      if (v.in >= 0 && nth(at.sent, v.in) == 0) continue;
-      out.push_back(v);
-      ++at.next[s];
+      const std::size_t next = at.next[s];
+      if (next == stages[s].size()) continue;
+      const bool both = next + 1 < stages[s].size() && (stages[s][next + 1].flags & Visit::kPaired) != 0;
+      const auto ready = [&](const Visit& v) { return v.in < 0 || nth(at.sent, v.in) != 0; };
+      if (!ready(stages[s][next]) || (both && !ready(stages[s][next + 1]))) continue;
+      at.next[s] += both ? 2 : 1;
+      for (std::size_t i = next; i < at.next[s]; ++i) out.push_back(stages[s][i]);
     }
     for (std::size_t i = before; i < out.size(); ++i)
       if (const int message = out[i].out; message >= 0) nth(at.sent, message) = 1;
@@ -92,9 +97,9 @@ std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at, int* swe
   return out;
 }
 
-StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most) {
+StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most, bool by_kind) {
   StageVisits out;
-  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most));
+  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most, by_kind));
   return out;
 }
 
@@ -104,19 +109,16 @@ StageVisits common(const StageVisits& a, const StageVisits& b) {
   for (std::size_t s = 0; s < a.size(); ++s) {
     const auto end = std::mismatch(a[s].begin(), a[s].end(), b[s].begin(), b[s].end()).first;
     out.emplace_back(a[s].begin(), end);
+    const bool cut = (end != a[s].end() && (end->flags & Visit::kPaired) != 0) ||
+                     (out[s].size() < b[s].size() && (b[s][out[s].size()].flags & Visit::kPaired) != 0);
+    if (cut) out[s].pop_back();  // Of a pair.
   }
   return out;
 }
 
 }  // namespace
 
-ChunkKind chunk_kind(int chunk, int chunks) {
-  if (chunks == 1) return ChunkKind::whole;
-  if (chunk == 0) return ChunkKind::first;
-  return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
-}
-
-QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
+QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape, bool by_kind) {
   QuickOrder out;
   out.whole = goes_round(schedule, shape);
   out.messages = messages_of(shape);
@@ -125,7 +127,7 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
     const std::vector<Slot> order = schedule.order(s, shape);
     out.whole = out.whole && std::all_of(order.begin(), order.end(), is_whole);
     if (!out.whole) return out;
-    stages.push_back(visits_of(order, s, shape, shape.microbatches));
+    stages.push_back(visits_of(order, s, shape, shape.microbatches, by_kind));
   }
   const auto count = static_cast<std::size_t>(out.messages);
   out.visits =
@@ -133,11 +135,12 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   return out;
 }
 
-ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far) {
+ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far, bool by_kind) {
   PipelineShape of_near = shape, of_far = shape;
   of_near.microbatches = near;
   of_far.microbatches = far;
-  const StageVisits nears = visits_of_stages(schedule, of_near, far), fars = visits_of_stages(schedule, of_far, far);
+  const StageVisits nears = visits_of_stages(schedule, of_near, far, by_kind),
+                    fars = visits_of_stages(schedule, of_far, far, by_kind);
   ForkedOrder out;
   out.messages = messages_of(of_far);
   Progress at{std::vector<std::size_t>(nears.size(), 0), std::vector<char>(static_cast<std::size_t>(out.messages), 0)};

@@ -5,19 +5,19 @@
 #include <array>
 #include <vector>
 
-#include "core/estimate/quick/quick_blocks.hpp"
+#include "core/estimate/quick/chunk_layout.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace rehearse {
 
 /// One pass in an order in which all stages' passes can be worked out one after the other.
 struct Visit {
-  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2, kFirstBackward = 4 };
+  enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2, kFirstBackward = 4, kPaired = 8 };
   int in = -1, out = -1;  ///< Message it needs and message it makes; -1 for none.
   unsigned short stage = 0, chunk = 0;
+  unsigned short content = 0;   ///< Of the chunk: by ChunkKind, or by chunk.
   unsigned char direction = 0;  ///< 0 forward, 1 backward.
-  unsigned char kind = 0;       ///< ChunkKind.
-  unsigned char flags = 0;
+  unsigned char flags = 0;      ///< kPaired: at once with the visit before, which is a forward of the stage.
   bool operator==(const Visit&) const = default;
 };
 
@@ -28,10 +28,8 @@ struct QuickOrder {
   int sweeps = 0;  ///< Passes one after the other: what it takes where every pass takes one.
 };
 
-/// Of the chunk of that number among so many.
-[[nodiscard]] ChunkKind chunk_kind(int chunk, int chunks);
-
-[[nodiscard]] QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape);
+/// `by_kind`: contents are told by ChunkKind, otherwise by chunk.
+[[nodiscard]] QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape, bool by_kind = true);
 
 /// Two orders that begin alike, one of fewer microbatches than the other.
 struct ForkedOrder {
@@ -39,7 +37,8 @@ struct ForkedOrder {
   int messages = 0;
 };
 /// Of `shape` with so many microbatches. For a schedule whose orders are whole.
-[[nodiscard]] ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far);
+[[nodiscard]] ForkedOrder fork_orders(const Schedule& schedule, const PipelineShape& shape, int near, int far,
+                                      bool by_kind);
 
 /// A moment before a pass at which as much may be alive as at any.
 struct FullMoment {

@@ -80,13 +80,12 @@ void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, doub
 /// What the step before's tail still does for this chunk's parameters.
 void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
   if (before_->empty()) return;
-  const int kind = kind_of_stage(v.stage), chunk = chunk_of(v);
-  const int all = pass.blocks(),
-            extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
-  const int base = chunk * costs_->layers + extra;
-  for (const MeshNeed& need : nth(costs_->mesh->stages(), kind).needs) {
+  const int kind = kind_of_stage(v.stage), all = nth(costs_->passes, 2 * v.content).pass->blocks();
+  const MeshStage& stage = nth(costs_->mesh->stages(), kind);
+  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 0);
+  for (const MeshNeed& need : stage.needs) {
     if (need.blocks < base || need.blocks >= base + all) continue;
-    const double until = nth(nth((*before_), kind), need.operation) - pass.offset(need.blocks - base);
+    const double until = nth(nth((*before_), kind), need.operation) - nth(pass.offsets, need.blocks - base);
     idle(lane, until, until - lane.free, lane.exposed_dp);
   }
 }
@@ -101,18 +100,16 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
 /// The pass after which a chunk's gradients are final, with the reductions it sets off.
 void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
   const ChunkPass& p = *pass.pass;
-  const int later = costs_->virtual_stages - 1 - chunk_of(v);
-  const bool behind = v.stage + 1 == stages_ && later > 0;
-  const int extra =
-      behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
-  const int base = later * costs_->layers + extra;
+  const MeshStage& stage = nth(costs_->mesh->stages(), kind_of_stage(v.stage));
+  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 1);
   double done = 0;
   const Interference* load = nullptr;
-  const std::vector<MeshCall>& calls = nth(costs_->mesh->stages(), kind_of_stage(v.stage)).calls;
+  const std::vector<MeshCall>& calls = stage.calls;
   auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
-  for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
+  const int blocks = nth(costs_->passes, 2 * v.content + 1).pass->blocks();
+  for (const int end = base + blocks; at != calls.end() && at->blocks <= end; ++at) {
     const MeshCall& call = *at;
-    const double offset = p.offset(call.blocks - base);
+    const double offset = nth(p.offsets, call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;
     lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
@@ -196,22 +193,29 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
     const double until = std::max(lane.gate, nth(whole_, k));
     idle(lane, until, until - lane.free, lane.exposed_dp);
     lane.before_last = lane.free;
-    compute(lane, p.seconds_of(k), 0);
+    compute(lane, nth(p.seconds, k), 0);
     nth(block_ends_, k) = lane.free;
   }
   issue_until(blocks);
   compute(lane, pass.prepare, 0);
 }
 
+/// What kernels lose beside the message that they need: of its time, what they did not wait for.
+inline double QuickPipeline::slowed_by_message(const Channel& channel, double arrived, const QuickLane& lane) {
+  const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
+  return beside > 0 ? beside * channel.needs_lost : 0.0;
+}
+
 void QuickPipeline::set_channels() {
   for (int d = 0; d < 2; ++d) {
-    const ComputeWork& work =
-        costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
     const Transfer* last = nullptr;
     double lost = 0;
     for (int s = 0; s < stages_; ++s) {
+      const int content = costs_->layout->by_kind() ? static_cast<int>(ChunkKind::middle) : s;
+      const ComputeWork& work = nth(costs_->passes, 2 * content + d).pass->work;
       const Transfer& t = message(d, s);
-      if (last == nullptr || t.load.sm_share != last->load.sm_share || t.load.hbm_share != last->load.hbm_share)
+      if (last == nullptr || !costs_->layout->by_kind() || t.load.sm_share != last->load.sm_share ||
+          t.load.hbm_share != last->load.hbm_share)
         lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
       last = &t;
       const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
@@ -231,18 +235,20 @@ void QuickPipeline::play_all(const std::vector<Visit>& visits) {
   double* const arrival = arrival_.data();
   QuickLane* const lanes = lanes_.data();
   Channel* const channels = channels_.data();
-  for (const Visit& v : visits) {
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    const Visit& v = visits[i];
     QuickLane& lane = lanes[v.stage];
+    if (costs.pairs != nullptr && i + 1 < visits.size() && (visits[i + 1].flags & Visit::kPaired) != 0) {
+      play_pair(v, visits[++i], lane);
+      continue;
+    }
     Channel& channel = channels[2U * v.stage + v.direction];
     const bool fresh = !costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0;
-    const QuickCosts::Pass& pass = fresh ? costs.first_backwards[v.kind] : costs.passes[2U * v.kind + v.direction];
+    const QuickCosts::Pass& pass =
+        fresh ? costs.first_backwards[v.content] : costs.passes[2U * v.content + v.direction];
     double slowed = 0;
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
-    if (v.in >= 0) {
-      // What of the message ran beside this stage's kernels, not while it waited.
-      const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
-      if (beside > 0) slowed = beside * channel.needs_lost;
-    }
+    if (v.in >= 0) slowed = slowed_by_message(channel, arrived, lane);
     if (!costs.calls.empty()) {
       with_calls(v, pass, arrived, slowed, lane);
     } else if (wait_for_input(v, pass, arrived, lane); (v.flags & ~Visit::kFirstBackward) == 0) {
@@ -260,13 +266,59 @@ void QuickPipeline::play_all(const std::vector<Visit>& visits) {
       const ComputeWork& work = pass.pass->work;
       lane.trailing = work.trailing < work.seconds ? work.trailing + pass.prepare : lane.trailing + pass.seconds;
     }
-    if (v.out < 0) continue;
-    channel.free = std::max(lane.free, channel.free) + channel.sends;
-    lane.sent_end = channel.free;
-    lane.sent_lost = channel.sends_lost;
-    if (costs.blocking) lane.held = channel.free;
-    arrival[v.out] = channel.free + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
+    if (v.out >= 0) send(v, pass, lane.free, channel, lane);
   }
+}
+
+inline void QuickPipeline::send(const Visit& v, const QuickCosts::Pass& pass, double left, Channel& channel,
+                                QuickLane& lane) {
+  channel.free = std::max(left, channel.free) + channel.sends;
+  lane.sent_end = channel.free;
+  lane.sent_lost = channel.sends_lost;
+  if (costs_->blocking) lane.held = channel.free;
+  nth(arrival_, v.out) = channel.free + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
+}
+
+/// Begins when what either of them needs is there, and ends for both at once.
+void QuickPipeline::play_pair(const Visit& ahead, const Visit& back, QuickLane& lane) {
+  const bool fresh = (back.flags & Visit::kFirstBackward) != 0;
+  const ChunkPair& pair = costs_->pairs->of(ahead.content, back.content, fresh);
+  const QuickCosts::Pass& forward = nth(costs_->passes, 2 * ahead.content);
+  const QuickCosts::Pass& backward = nth(costs_->passes, 2 * back.content + 1);
+  double slowed = 0;
+  idle(lane, lane.held, lane.held - lane.free, lane.exposed_pp);
+  for (const auto& [v, pass] : {std::pair{&ahead, &forward}, {&back, &backward}}) {
+    if (v->in < 0) continue;
+    const Channel& channel = nth(channels_, 2 * v->stage + v->direction);
+    const double arrived = nth(arrival_, v->in), begin = nth(pair.begin, v->direction);
+    slowed += slowed_by_message(channel, arrived, lane);
+    const bool in_line = pass->unpack > 0 && pass->pass->unpacks_in_line;
+    const double unpacked = in_line ? std::max(arrived, lane.free - lane.trailing) + pass->unpack : 0.0;
+    idle(lane, arrived - begin, channel.needs, lane.exposed_pp);
+    idle(lane, unpacked - begin, pass->unpack, lane.exposed_tp);
+  }
+  QuickCosts::Pass both = backward;
+  both.pass = &pair.pass;
+  both.prepare = forward.prepare + backward.prepare;
+  both.unpack = 0;
+  both.seconds = pair.pass.work.seconds + both.prepare;
+  both.plain = pair.pass.inputs.empty();
+  if (!costs_->calls.empty()) {
+    with_calls(back, both, 0, slowed, lane);
+  } else {
+    wait_for_input(back, both, 0, lane);
+    lane.slowed += slowed;
+    lane.free += slowed;
+    if ((ahead.flags & Visit::kFirstForward) != 0) first_forward(ahead, pair.pass, lane);
+    if ((back.flags & Visit::kLastBackward) != 0)
+      last_backward(back, both, lane);
+    else
+      compute(lane, both.seconds, 0);
+  }
+  lane.trailing = both.prepare;
+  const double left = lane.free - (both.prepare > 0 ? 0.0 : pair.early);
+  for (const auto& [v, pass] : {std::pair{&ahead, &forward}, {&back, &backward}})
+    if (v->out >= 0) send(*v, *pass, left, nth(channels_, 2 * v->stage + v->direction), lane);
 }
 
 void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,

@@ -4,6 +4,7 @@
 // kernels beside them is booked with the pass that sends one and the pass that needs one.
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "core/estimate/quick/quick_mesh.hpp"
@@ -33,6 +34,28 @@ struct alignas(64) QuickLane {
   double casts = 0;        ///< Kernels of calls.
 };
 
+/// Pairs of passes, each worked out when it is first asked for.
+class ChunkPairs {
+ public:
+  ChunkPairs(const QuickBlocks& blocks, const ChunkLayout& layout)
+      : blocks_(blocks), layout_(layout), count_(layout.contents().size()), pairs_(count_ * count_ * 2) {}
+  /// By content of the layout; `first`: of the step.
+  [[nodiscard]] const ChunkPair& of(int forward, int backward, bool first) {
+    auto& known = nth(pairs_, (static_cast<std::size_t>(forward) * count_ + static_cast<std::size_t>(backward)) * 2 +
+                                  (first ? 1 : 0));
+    if (!known)
+      known = std::make_unique<const ChunkPair>(
+          blocks_.pair(nth(layout_.contents(), forward), nth(layout_.contents(), backward), first));
+    return *known;
+  }
+
+ private:
+  const QuickBlocks& blocks_;
+  const ChunkLayout& layout_;
+  std::size_t count_;
+  std::vector<std::unique_ptr<const ChunkPair>> pairs_;
+};
+
 /// What one scenario's passes cost.
 struct QuickCosts {
   struct Pass {
@@ -42,12 +65,14 @@ struct QuickCosts {
     double unpack = 0;
     bool plain = true;  ///< No inputs, nothing to unpack.
   };
-  std::array<Pass, std::size_t{2} * kChunkKinds> passes;  ///< 2 * kind + direction.
-  std::array<const MeshMessages*, 2> messages{};          ///< Activations, and their gradients.
+  std::vector<Pass> passes;                       ///< 2 * content + direction.
+  std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
   const QuickMesh* mesh = nullptr;
-  int virtual_stages = 1, layers = 0;
+  const ChunkLayout* layout = nullptr;
+  int virtual_stages = 1;
   bool blocking = false;
-  std::array<Pass, kChunkKinds> first_backwards;
+  std::vector<Pass> first_backwards;  ///< By content.
+  ChunkPairs* pairs = nullptr;        ///< Where the schedule pairs passes.
   /// By kind of stage, chunk of the stage, direction, and whether it is the first and the last of the step; empty where
   /// passes have no calls of their own.
   std::vector<const PassCalls*> calls;
@@ -80,6 +105,7 @@ class QuickPipeline {
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane);
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
+  void play_pair(const Visit& ahead, const Visit& back, QuickLane& lane);
   [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
   void issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
              QuickLane& lane);
@@ -98,6 +124,8 @@ class QuickPipeline {
   struct Channel {
     double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
   };
+  [[nodiscard]] static double slowed_by_message(const Channel& channel, double arrived, const QuickLane& lane);
+  void send(const Visit& v, const QuickCosts::Pass& pass, double left, Channel& channel, QuickLane& lane);
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
   std::vector<QuickLane> forked_lanes_;
   std::vector<Channel> forked_channels_;

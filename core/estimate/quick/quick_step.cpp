@@ -56,15 +56,17 @@ void reset(StageLane& lane) {
 }  // namespace
 
 const QuickOrder& QuickStep::order(const QuickParts& parts, const PipelineShape& shape) {
-  const auto [at, fresh] = orders_.try_emplace(key_of(parts.schedule_number, shape));
-  if (fresh) at->second = make_order(*parts.schedule, shape);
+  const bool by_kind = parts.layout->by_kind();
+  const auto [at, fresh] = orders_.try_emplace(key_of(2 * parts.schedule_number + (by_kind ? 1 : 0), shape));
+  if (fresh) at->second = make_order(*parts.schedule, shape, by_kind);
   return at->second;
 }
 
 const ForkedOrder& QuickStep::forked(const QuickParts& parts, PipelineShape shape, int near, int far) {
   shape.microbatches = far;
-  const auto [at, fresh] = forks_.try_emplace(key_of(parts.schedule_number, shape));
-  if (fresh) at->second = fork_orders(*parts.schedule, shape, near, far);
+  const bool by_kind = parts.layout->by_kind();
+  const auto [at, fresh] = forks_.try_emplace(key_of(2 * parts.schedule_number + (by_kind ? 1 : 0), shape));
+  if (fresh) at->second = fork_orders(*parts.schedule, shape, near, far, by_kind);
   return at->second;
 }
 
@@ -89,10 +91,11 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
 }
 
 void QuickStep::set_costs(const QuickParts& parts) {
-  const ChunkPasses& chunks = *parts.chunks;
+  const std::vector<const ChunkPasses*>& chunks = *parts.chunks;
   costs_.mesh = parts.mesh;
+  costs_.layout = parts.layout;
+  costs_.pairs = parts.pairs;
   costs_.virtual_stages = parts.shape.virtual_stages;
-  costs_.layers = parts.layers;
   costs_.blocking = parts.blocking;
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
@@ -100,13 +103,15 @@ void QuickStep::set_costs(const QuickParts& parts) {
     costs_.messages = {&parts.answers->messages(messages[0]->bytes, parts.blocking),
                        &parts.answers->messages(messages[1]->bytes, parts.blocking)};
   }
+  costs_.passes.resize(2 * chunks.size());
+  costs_.first_backwards.resize(chunks.size());
   for (std::size_t k = 0; k < chunks.size(); ++k) {
+    const ChunkContent& content = parts.layout->contents()[k];
     for (std::size_t d = 0; d < 2; ++d) {
       QuickCosts::Pass& out = costs_.passes[2 * k + d];
       out = {};
-      out.pass = &chunks[k][d];
-      const auto kind = static_cast<ChunkKind>(k);
-      const bool ends = kind == ChunkKind::whole || kind == (d == 0 ? ChunkKind::last : ChunkKind::first);
+      out.pass = &(*chunks[k])[d];
+      const bool ends = d == 0 ? content.last : content.first;
       if (sends && !ends) out.prepare = messages[d]->prepare.seconds;
       if (sends) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
@@ -115,7 +120,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
     QuickCosts::Pass& first = costs_.first_backwards[k];
     first = costs_.passes[2 * k + 1];
     if (parts.mesh->in_passes()) {
-      first.pass = &chunks[k][static_cast<std::size_t>(parts.blocks->first_backward())];
+      first.pass = &(*chunks[k])[static_cast<std::size_t>(parts.blocks->first_backward())];
       first.seconds = first.pass->work.seconds + first.prepare;
     }
   }
@@ -123,20 +128,10 @@ void QuickStep::set_costs(const QuickParts& parts) {
 }
 
 /// Where the pass stands among the blocks of its stage, in the order of the pass.
-QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, int direction) const {
-  const int v = parts.shape.virtual_stages, stage = nth(parts.mesh->stages(), kind).role;
-  const ChunkPasses& chunks = *parts.chunks;
-  const auto beyond = [&](ChunkKind of) { return nth(nth(chunks, of), direction).blocks() - parts.layers; };
-  const bool first = stage == 0 && chunk == 0, last = stage + 1 == parts.shape.stages && chunk + 1 == v;
-  const ChunkKind of = first && last ? ChunkKind::whole
-                       : first       ? ChunkKind::first
-                       : last        ? ChunkKind::last
-                                     : ChunkKind::middle;
-  const int before = direction == 0 ? chunk : v - 1 - chunk;
-  const bool end = direction == 0 ? stage == 0 : stage + 1 == parts.shape.stages;
-  const int base =
-      before * parts.layers + (before > 0 && end ? beyond(direction == 0 ? ChunkKind::first : ChunkKind::last) : 0);
-  return {kind, chunk, direction, false, false, base, parts.layers + beyond(of)};
+QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, int direction) {
+  const int stage = nth(parts.mesh->stages(), kind).role;
+  const ChunkContent& of = nth(parts.layout->contents(), parts.layout->content(stage, chunk));
+  return {kind, chunk, direction, false, false, parts.layout->blocks_before(stage, chunk, direction), of.blocks()};
 }
 
 void QuickStep::set_calls(const QuickParts& parts) {
@@ -169,7 +164,8 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
 /// are, the more of its gathers they wait for.
 void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int v = shape.virtual_stages;
-  if (v < kManyChunks || parts.late_gathers || parts.mesh->in_passes()) return play_rounds(parts, shape, lanes);
+  if (v < kManyChunks || parts.late_gathers || parts.mesh->in_passes() || !parts.layout->by_kind())
+    return play_rounds(parts, shape, lanes);
   chunks_ = lanes;
   play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
   play_rounds(parts, {shape.stages, kMoreChunks, shape.microbatches}, lanes);
@@ -190,7 +186,8 @@ bool QuickStep::grows_evenly(const QuickParts& parts, int far) {
 /// than stages, of which first and last passes would be too great a part.
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
-  const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
+  const bool alike =
+      p > 1 && parts.layout->by_kind() && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
   const auto part = [&](int stages) {
     return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)};
   };
@@ -259,23 +256,49 @@ void QuickStep::time(const QuickParts& parts, QuickEstimate& out) {
   choose_slowest(parts, out);
 }
 
-Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
+const std::vector<std::array<int, 3>>& QuickStep::pairs_of(const QuickParts& parts, int stage) {
   const PipelineShape& shape = parts.shape;
-  const int stage = parts.mesh->stages()[kind].role, v = shape.virtual_stages;
-  std::array<int, kChunkKinds> count{};
-  if (shape.stages * v == 1) {
-    nth(count, ChunkKind::whole) = 1;
-  } else {
-    const int first = stage == 0 ? 1 : 0, last = stage + 1 == shape.stages ? 1 : 0;
-    count = {first, v - first - last, last, 0};
-  }
+  const auto [at, fresh] = pairs_.try_emplace({parts.schedule_number, shape.stages, shape.virtual_stages,
+                                               shape.microbatches, stage, parts.layout->by_kind() ? 1 : 0});
+  if (!fresh) return at->second;
+  std::map<std::pair<int, int>, int> count;
+  const std::vector<Slot> order = parts.schedule->order(stage, shape);
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i].paired)
+      ++count[{parts.layout->content(stage, order[i - 1].chunk / shape.stages),
+               parts.layout->content(stage, order[i].chunk / shape.stages)}];
+  for (const auto& [contents, times] : count) at->second.push_back({contents.first, contents.second, times});
+  return at->second;
+}
+
+Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) {
+  const PipelineShape& shape = parts.shape;
+  const int stage = parts.mesh->stages()[kind].role;
   Breakdown out;
-  for (std::size_t k = 0; k < count.size(); ++k) {
-    for (std::size_t d = 0; d < 2 && count[k] > 0; ++d) {
-      Breakdown pass = costs_.passes[2 * k + d].pass->work.breakdown;
-      if (costs_.passes[2 * k + d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
-      pass *= static_cast<double>(count[k]) * shape.microbatches;
+  const auto add = [&](int content, int times) {
+    for (std::size_t d = 0; d < 2 && times > 0; ++d) {
+      const QuickCosts::Pass& of = costs_.passes[2 * static_cast<std::size_t>(content) + d];
+      Breakdown pass = of.pass->work.breakdown;
+      if (of.prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
+      pass *= static_cast<double>(times) * shape.microbatches;
       out += pass;
+    }
+  };
+  for (int chunk = 0, alike = 1; chunk < shape.virtual_stages; chunk += alike, alike = 1) {
+    const int content = parts.layout->content(stage, chunk);
+    while (chunk + alike < shape.virtual_stages && parts.layout->content(stage, chunk + alike) == content) ++alike;
+    add(content, alike);
+  }
+  if (parts.pairs != nullptr) {
+    for (const auto& [forward, backward, times] : pairs_of(parts, stage)) {
+      Breakdown both = parts.pairs->of(forward, backward, false).pass.work.breakdown;
+      for (const int pass : {2 * forward, 2 * backward + 1}) {
+        Breakdown alone = nth(costs_.passes, pass).pass->work.breakdown;
+        alone *= -1;
+        both += alone;
+      }
+      both *= times;
+      out += both;
     }
   }
   out += parts.mesh->stages()[kind].tail.kernels;
@@ -306,14 +329,14 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
 }
 
 void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
-  if (parts.mesh->in_passes()) return memory_in_passes(parts, rule, out);
-  const ChunkPasses& chunks = *parts.chunks;
+  if (parts.mesh->in_passes() || !parts.layout->by_kind() || parts.pairs != nullptr)
+    return memory_by_pass(parts, rule, out);
   const Moments& moments = this->moments(parts);
   double most = -1;
   const FullMoment* fullest = nullptr;
   std::size_t at = 0;
   const auto pass = [&](int kind, int direction) -> const PassMemory& {
-    return nth(nth(chunks, kind), direction).memory;
+    return nth(*nth(*parts.chunks, kind), direction).memory;
   };
   const auto leaving = [&](const FullMoment& m) -> const PassMemory* {
     return m.before < 0 ? nullptr : &pass(m.before / 2, m.before % 2);

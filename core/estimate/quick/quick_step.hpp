@@ -20,12 +20,13 @@ namespace rehearse {
 struct QuickParts {
   const QuickBlocks* blocks = nullptr;
   const QuickMesh* mesh = nullptr;
-  const ChunkPasses* chunks = nullptr;  ///< Of `blocks`, with `layers` each.
-  MeshAnswers* answers = nullptr;       ///< Of `mesh`.
+  const ChunkLayout* layout = nullptr;
+  const std::vector<const ChunkPasses*>* chunks = nullptr;  ///< Of `blocks`, by content of the layout.
+  ChunkPairs* pairs = nullptr;                              ///< Where the schedule pairs passes.
+  MeshAnswers* answers = nullptr;                           ///< Of `mesh`.
   const Schedule* schedule = nullptr;
   int schedule_number = 0;  ///< Its own, for the tables of orders.
   PipelineShape shape;
-  int layers = 0;  ///< Per chunk.
   bool blocking = false;
   int steps = 1;
   bool late_gathers = false;  ///< Passes wait for parameters that the step before has updated.
@@ -45,9 +46,14 @@ class QuickStep {
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
   void set_calls(const QuickParts& parts);
-  [[nodiscard]] QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction) const;
-  void memory_in_passes(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
+  [[nodiscard]] static QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction);
+  void memory_by_pass(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
   const PassMemory& pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches);
+  const PassMemory& pair_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot& back,
+                                int microbatches);
+  void walk_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot* back, int microbatches,
+                   PassMemoryWalk& walk);
+  const std::vector<std::array<int, 3>>& pairs_of(const QuickParts& parts, int stage);
   static PipelineShape telling(const QuickParts& parts);
   static void set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out);
   const std::vector<Slot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
@@ -57,7 +63,7 @@ class QuickStep {
   void play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
   bool grows_evenly(const QuickParts& parts, int far);
   void walk(const QuickParts& parts);
-  [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind) const;
+  [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind);
   void choose_slowest(const QuickParts& parts, QuickEstimate& out);
 
   std::unordered_map<std::uint64_t, QuickOrder> orders_;
@@ -70,9 +76,12 @@ class QuickStep {
   TailEnds before_;
   std::map<std::array<int, 5>, std::vector<Slot>> slots_;  ///< By schedule, shape and stage.
   using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
-  std::array<BlockList, std::size_t{2} * kChunkKinds> lists_;  ///< 2 * kind + direction.
+  std::vector<BlockList> lists_;  ///< 2 * content + direction.
   /// By kind of stage, chunk of the stage, direction, and whether first and last: of the scenario at hand.
   std::vector<std::optional<PassMemory>> pass_memories_;
+  std::map<std::array<int, 4>, PassMemory> pair_memories_;  ///< Likewise; both chunks.
+  /// Contents of pairs and how often they come in a step, by schedule, shape, stage and whether by kind.
+  std::map<std::array<int, 6>, std::vector<std::array<int, 3>>> pairs_;
   /// The last three from the shorter of two that are extrapolated.
   std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
 };

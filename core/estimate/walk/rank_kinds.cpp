@@ -9,6 +9,7 @@
 
 #include "core/base/index.hpp"
 #include "core/collective/traffic.hpp"
+#include "core/estimate/walk/rank_leaders.hpp"
 #include "core/estimate/walk/whole_passes.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
@@ -38,53 +39,6 @@ class Numbers {
   std::unordered_map<std::vector<int>, int, ListHash> known_;
 };
 
-/// Whether tasks ask for the coordinate along `axis` for their sizes alone.
-bool only_sizes_ask(const Program& p, Axis axis) {
-  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, static_cast<int>(axis)); };
-  for (const Body& body : p.bodies) {
-    for (const Formal& f : body.formals)
-      if (std::holds_alternative<Halo>(layout_on(nth(p.tensors, f.like).layout, axis))) return false;
-    for (const auto v : body.graph.vertices()) {
-      const auto* m = std::get_if<P2pTask>(&body.graph[v].kind);
-      if (depends(body.graph[v].predicate) || (m != nullptr && depends(m->peer))) return false;
-    }
-  }
-  for (const Role& role : p.roles)
-    if (std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }))
-      return false;
-  return true;
-}
-
-/// What the kernels of all bodies multiply, on a rank at this place.
-double products(const Program& p, const ExprContext& at) {
-  double sum = 0;
-  for (const Body& body : p.bodies) {
-    for (const auto v : body.graph.vertices()) {
-      const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
-      if (c == nullptr || c->dims.empty()) continue;
-      double product = 1;
-      for (const ExprId dim : c->dims) product *= static_cast<double>(p.exprs.evaluate(dim, at));
-      sum += product;
-    }
-  }
-  return sum;
-}
-
-/// The coordinate along `axis` of those who multiply most; of equals the last.
-int busiest(const Program& p, Axis axis) {
-  ExprContext at = p.mesh.context(0);
-  at.tables = &p.tables;
-  int best = 0;
-  double most = -1;
-  for (std::int32_t& i = nth(at.coord, axis) = 0; i < nth(at.extent, axis); ++i) {
-    const double here = products(p, at);
-    if (here < most * (1 - 1e-9)) continue;
-    most = here;
-    best = i;
-  }
-  return best;
-}
-
 }  // namespace
 
 struct RankKindFinder::Impl {
@@ -96,6 +50,7 @@ struct RankKindFinder::Impl {
         steps_(steps),
         prices_(prices),
         matters_(mattering_axes(p)),
+        leaders_(p, matters_),
         passes_(p, cost, prices),
         index_of_rank_(static_cast<std::size_t>(p.mesh.ranks()), -1) {
     choose_lanes();
@@ -217,11 +172,7 @@ struct RankKindFinder::Impl {
     }
     for (int a = 0; a < kAxisCount; ++a) {
       const auto axis = static_cast<Axis>(a);
-      if (!matters_.contains(axis)) continue;
-      if (axis != Axis::pp && p_.mesh.islands().size() == 1 && only_sizes_ask(p_, axis))
-        led_.emplace_back(axis, busiest(p_, axis));
-      else
-        asked_.push_back(axis);
+      if (matters_.contains(axis) && !leaders_.leads_along(axis)) asked_.push_back(axis);
     }
   }
 
@@ -281,41 +232,12 @@ struct RankKindFinder::Impl {
     kinds_ = compiled_kinds_ = kinds.count();
   }
 
-  /// How much a rank multiplies, where coordinates along several axes decide it together, and how far it is from the
-  /// one that leads along each.
-  struct Standing {
-    double work = 0;
-    int distance = 0;
-    [[nodiscard]] bool before(const Standing& o) const {
-      return work > o.work * (1 + 1e-9) || (work >= o.work * (1 - 1e-9) && distance < o.distance);
-    }
-  };
-  [[nodiscard]] Standing standing(int rank) {
-    Standing out;
-    const ExprContext there = p_.mesh.context(rank);
-    std::vector<int> place;
-    for (const auto& [axis, leader] : led_) {
-      place.push_back(nth(there.coord, axis));
-      out.distance += std::abs(place.back() - leader);
-    }
-    if (led_.size() < 2) return out;
-    const auto [work, fresh] = works_.try_emplace(place, 0.0);
-    if (fresh) {
-      ExprContext at = p_.mesh.context(0);
-      at.tables = &p_.tables;
-      for (std::size_t i = 0; i < place.size(); ++i) nth(at.coord, led_[i].first) = place[i];
-      work->second = products(p_, at);
-    }
-    out.work = work->second;
-    return out;
-  }
-
   /// By kind, the rank that stands for it: an index.
   [[nodiscard]] std::vector<int> leaders(const std::vector<int>& kind_of, int kinds) {
     std::vector<int> out(static_cast<std::size_t>(kinds), -1);
-    std::vector<Standing> best(out.size());
+    std::vector<RankLeaders::Standing> best(out.size());
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      const Standing here = led_.empty() ? Standing{} : standing(ranks_[i]);
+      const RankLeaders::Standing here = leaders_.standing(ranks_[i]);
       int& leader = nth(out, kind_of[i]);
       if (leader >= 0 && !here.before(nth(best, kind_of[i]))) continue;
       leader = static_cast<int>(i);
@@ -446,11 +368,10 @@ struct RankKindFinder::Impl {
   int steps_, lanes_ = 1;
   CallPrices& prices_;
   AxisSet matters_;
+  RankLeaders leaders_;
   std::vector<Turn> turns_;
   WholePasses passes_;
   KindsOfRanks out_;
-  std::vector<std::pair<Axis, int>> led_;     ///< With the coordinate of the one that leads.
-  std::map<std::vector<int>, double> works_;  ///< By the coordinates along these.
   std::vector<Axis> asked_;
   std::vector<int> ranks_;          ///< Those listed. All below by index into these.
   std::vector<int> index_of_rank_;  ///< Of others that of the one listed for them.

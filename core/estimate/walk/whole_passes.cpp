@@ -23,9 +23,8 @@ class PassPlay {
     double stretch;              ///< Of its kernels, where launches hold them up.
     std::vector<int> of_task{};  ///< Index into tasks_.
   };
-  [[nodiscard]] Issued begin(const WholeBodies::Call& call) const {
-    const Body& body = nth(p_.bodies, call.body);
-    return {call, body, launch_stretch(p_, cost_, body, call.rank, call.at, call.launches)};
+  [[nodiscard]] Issued begin(const WholeBodies::Call& call, double stretch) const {
+    return {call, nth(p_.bodies, call.body), stretch};
   }
 
   void issue(Issued& on, std::size_t until) {
@@ -115,6 +114,12 @@ WholePasses::Key WholePasses::key_of(const Call& c) {
   return key;
 }
 
+double WholePasses::stretch(const Call& c) {
+  const auto [at, fresh] = stretches_.try_emplace(key_of(c), 1.0);
+  if (fresh) at->second = launch_stretch(p_, cost_, nth(p_.bodies, c.body), c.rank, c.at, c.launches);
+  return at->second;
+}
+
 const PricedBody* WholePasses::price(const Call& c) {
   if (!whole(c.body, c.rank)) return nullptr;
   const auto [at, fresh] = prices_.try_emplace(key_of(c));
@@ -124,7 +129,7 @@ const PricedBody* WholePasses::price(const Call& c) {
     at->second = cost_.price_body(p_, body, c.rank, c.at, c.launches);
   } else {
     PassPlay play(p_, cost_, calls_);
-    PassPlay::Issued issued = play.begin(c);
+    PassPlay::Issued issued = play.begin(c, stretch(c));
     play.issue(issued, body.graph.size());
     at->second = play.run();
   }
@@ -137,7 +142,7 @@ const WholeBodies::Pair* WholePasses::price_pair(const Call& first, const Call& 
   const auto [at, fresh] = pairs_.try_emplace({key_of(first), key_of(second)});
   if (!fresh) return &at->second;
   PassPlay play(p_, cost_, calls_);
-  PassPlay::Issued a = play.begin(first), b = play.begin(second);
+  PassPlay::Issued a = play.begin(first, stretch(first)), b = play.begin(second, stretch(second));
   const auto left = [](const PassPlay::Issued& on) { return on.of_task.size() < on.body.graph.size(); };
   for (std::size_t segment = 0; left(a) || left(b); ++segment) {
     play.issue(b, end_of_segment(b.body, segment));

@@ -42,6 +42,8 @@ class WholePasses final : public WholeBodies {
   /// differ; launches.
   using Key = std::tuple<int, int, std::array<int, 6>, int>;
   [[nodiscard]] Key key_of(const Call& call);
+  /// launch_stretch of the call.
+  [[nodiscard]] double stretch(const Call& call);
   [[nodiscard]] bool whole(int body, int rank);
   [[nodiscard]] bool find_whole(const Body& body, int rank);
   [[nodiscard]] bool stage_matters(const Body& body) const;
@@ -53,6 +55,7 @@ class WholePasses final : public WholeBodies {
   std::map<std::pair<int, int>, bool> whole_;  ///< By body and class.
   int class_ = 0;
   std::map<Key, PricedBody> prices_;
+  std::map<Key, double> stretches_;
   std::map<std::pair<Key, Key>, Pair> pairs_;
   std::map<int, bool> stage_matters_;
 };

@@ -155,8 +155,17 @@ struct Alike::Impl {
     }
   }
 
+  /// Edges that the role sends on, and the sizes of its messages.
+  static std::set<std::pair<Index, double>> sends_of(const CompiledRole& role) {
+    std::set<std::pair<Index, double>> out;
+    for (const PlayOp& op : role.ops)
+      if (op.kind == PlayOp::Kind::send) out.emplace(op.group, op.bytes);
+    return out;
+  }
+
   void lay_out_channels(const TrafficPlanner& planner) {
     std::vector<std::set<double>> bytes(each.channel_list.size());
+    std::vector<std::optional<std::set<std::pair<Index, double>>>> sends_of_role(each.compiled.size());
     for (const Cast::Channel& c : each.channel_list) channels.push_back({Fingerprint{}.with(c.edge), {}});
     for (std::size_t a = 0; a < each.actors.size(); ++a) {
       const CompiledRole& role = nth(each.compiled, each.actors[a].compiled);
@@ -165,8 +174,9 @@ struct Alike::Impl {
       for (std::size_t end = 0; end < each.channels[a].size(); ++end)
         places.try_emplace(each.channels[a][end]).first->second += Fingerprint{}.with(end);
       for (const auto& [c, place] : places) nth(channels, c).fixed += place;
-      for (const PlayOp& op : role.ops)
-        if (op.kind == PlayOp::Kind::send) nth(bytes, nth(each.channels[a], op.group * 2)).insert(op.bytes);
+      auto& sends = nth(sends_of_role, each.actors[a].compiled);
+      if (!sends) sends = sends_of(role);
+      for (const auto& [edge, size] : *sends) nth(bytes, nth(each.channels[a], edge * 2)).insert(size);
     }
     for (std::size_t c = 0; c < channels.size(); ++c) {
       for (const double b : bytes[c]) {

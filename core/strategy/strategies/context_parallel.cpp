@@ -84,7 +84,7 @@ class ContextParallel final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.cp > 1; }
 
-  void check(const PlanRequest& request) const override {
+  void check_axes(const PlanRequest& request) const override {
     const Kinds kinds = kinds_of(request.workload.network);
     if (kinds.causal + kinds.both_ways == 0)
       refuse_at("strategy.cp",

@@ -71,7 +71,7 @@ class ExpertParallel final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.workload.network.routing() != nullptr; }
 
-  void check(const PlanRequest& request) const override {
+  void check_axes(const PlanRequest& request) const override {
     const StrategySettings& s = request.settings;
     const Routing& r = *request.workload.network.routing();
     const ExpertSettings& e = request.workload.training.experts;

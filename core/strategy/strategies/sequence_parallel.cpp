@@ -21,7 +21,7 @@ class SequenceParallel final : public Strategy {
     return request.settings.sequence_parallel && request.settings.tp > 1;
   }
 
-  void check(const PlanRequest& request) const override {
+  void check_axes(const PlanRequest& request) const override {
     const auto s = request.workload.training.sequence_length;
     if (s % request.settings.tp != 0)
       throw Error(ErrorKind::usage,

@@ -51,7 +51,7 @@ class TensorParallel final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.tp > 1; }
 
-  void check(const PlanRequest& request) const override {
+  void check_axes(const PlanRequest& request) const override {
     const int tp = request.settings.tp;
     for (const BlockSpec& block : request.workload.network.blocks) {
       for (const TensorSpec& tensor : block.tensors) {

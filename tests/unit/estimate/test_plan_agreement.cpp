@@ -3,6 +3,7 @@
 
 #include "core/estimate/long_step.hpp"
 #include "core/price/stage_memory.hpp"
+#include "core/schedule/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/plan_draws.hpp"
 
@@ -43,6 +44,38 @@ void hold_spaces(int many, int few) {
 TEST_CASE("plans of whole spaces are estimated as they are played") { hold_spaces(5, 0); }
 
 TEST_CASE("many plans of whole spaces are estimated as they are played", "[.slow]") { hold_spaces(200, 10); }
+
+TEST_CASE("uneven stages, several kinds of layers and paired passes are told from tables") {
+  int told = 0, uneven = 0, paired = 0, kinds = 0;
+  for (const auto& [scenario, plans] :
+       {std::pair<std::string, int>{"qwen3_235b_a22b_h100_256", 9}, {"deepseek_v3_h800_2048", 3}}) {
+    const ScenarioJob from = load_job(kSource + "/scenarios/" + scenario + ".json");
+    std::mt19937_64 random(3);
+    for (int i = 0; i < draws(plans);) {
+      const DrawnPlan d = draw_plan(from, random, most_played(from));
+      const StrategySettings& s = d.strategy;
+      if (s.offload != Offload::none) continue;
+      ++i;
+      const MemoryRule rule(from.site->cluster);
+      QuickEstimator quick(d.workload, from.site->cluster, from.site->cost, rule, steps_in_period(s, d.workload.input));
+      const std::optional<QuickEstimate> e = quick.closed_form(s);
+      if (!e) continue;
+      ++told;
+      uneven += s.uneven_layers ? 1 : 0;
+      paired += schedules().at(s.schedule).value->pairs() ? 1 : 0;
+      kinds += scenario.starts_with("deepseek") ? 1 : 0;
+      INFO(scenario << " " << plan_label(s));
+      CHECK(e->step_time.value() == Approx(compare_plan(from, d).analytic).epsilon(0.01));
+      CHECK(e->breakdown.total().value() == Approx(e->step_time.value()));
+      const Bytes needed = memory_report(*d.program, from.site->cluster, rule).tightest().needed;
+      CHECK(e->needed.value() == Approx(needed.value()).epsilon(1e-6));
+    }
+  }
+  CHECK(told >= 10);
+  CHECK(uneven > 0);
+  CHECK(paired > 0);
+  CHECK(kinds > 0);
+}
 
 TEST_CASE("where experts lie across a ring, the rank that computes most stands for all") {
   const ScenarioJob from = load_job(kSource + "/scenarios/mixtral_8x7b_h100_64.json");
