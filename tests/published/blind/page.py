@@ -3,6 +3,7 @@ import glob
 import os
 
 import record
+import scaling
 
 KINDS = {"dense": "dense language models", "experts": "models with experts", "encoders": "BERT-like",
          "images": "image networks"}
@@ -54,12 +55,11 @@ def kinds_of(scenario, row, machine, generation):
     """Every group that a row is counted in."""
     groups = [("kinds", KINDS[row["kind"]]), ("generations", f"{KINDS[row['kind']]} on {generation}")]
     wiring = machine["wiring"]
-    gpus = scenario["cluster"].get("gpus_per_node", machine["gpus"]) * scenario["cluster"].get("nodes", 1)
     if not wiring.get("nvswitches") and not wiring.get("nvlink_pairs"):
         groups.append(("among them", "machines without NVLink"))
     if scenario["training"].get("sequence_length", 0) >= LONG:
         groups.append(("among them", "sequences of 32k tokens and more"))
-    if gpus >= 64:
+    if scaling.size_of(scenario, machine) >= 64:
         groups.append(("among them", "64 GPUs and more"))
     return groups
 
@@ -67,15 +67,19 @@ def kinds_of(scenario, row, machine, generation):
 def figures(folder, root):
     """Of all opened sources: figures by quantity and group, refused rows by reason, and rows that were seen before."""
     machines, groups = Machines(root), {quantity: {} for quantity in record.QUANTITIES}
-    refused, seen, opened, no_fit = {}, 0, [], 0
+    refused, seen, opened, no_fit, scaled = {}, 0, [], 0, {}
     for source in (name for name in record.sources(folder) if record.opened(name, folder)):
         configurations = record.read(record.path_of(source, "configurations", folder))
         predictions = record.read(record.path_of(source, "predictions", folder))["rows"]
         errors = record.read(record.path_of(source, "errors", folder))["rows"]
         opened.append(source)
+        where, met = os.path.join(folder, source), record.met(source, folder)
+        for kind, rows in scaling.read_rows(source, folder, lambda name: machines.of(name, where),
+                                            lambda row: not row.get("seen") and row["id"] not in met).items():
+            scaled.setdefault(KINDS[kind], []).extend(scaling.efficiencies(rows))
         for row in configurations["rows"]:
             error = errors[row["id"]]
-            if row.get("seen"):
+            if row.get("seen") or row["id"] in met:
                 seen += 1
                 continue
             if "refused" in error:
@@ -84,14 +88,15 @@ def figures(folder, root):
                 continue
             no_fit += not predictions[row["id"]]["fits"]
             scenario = record.scenario_of(configurations, row)
-            machine = machines.of(scenario["cluster"]["machine"], os.path.join(folder, source))
+            machine = machines.of(scenario["cluster"]["machine"], where)
             names = [("all", "all"), *kinds_of(scenario, row, machine, machines.generation[machine["gpu"]]),
                      ("lots", f"lot {configurations['lot']}"), ("sources", configurations["source"])]
             for quantity in set(groups) & set(error):
                 for name in names:
                     groups[quantity].setdefault(name, []).append((source, error[quantity]))
     out = {quantity: by_group(members) for quantity, members in groups.items()}
-    return {**out, "sources": len(opened), "refused": refused, "seen": seen, "no_fit": no_fit}
+    efficiency = {kind: scaling.summary(pairs, quantile) for kind, pairs in sorted(scaled.items()) if pairs}
+    return {**out, "scaling": efficiency, "sources": len(opened), "refused": refused, "seen": seen, "no_fit": no_fit}
 
 
 def by_group(members):
@@ -118,6 +123,14 @@ def table(head, groups, figures_shown):
     return "\n".join(lines)
 
 
+def scaling_table(of):
+    lines = ["| kind | rows | measured % | predicted % | error: median | 90th | bias |", "|---|" + "--:|" * 6]
+    shown = ("rows", "measured", "predicted", "median", "p90")
+    for kind, row in of.items():
+        lines.append(f"| {kind} | " + " | ".join(str(row[figure]) for figure in shown) + f" | {row['bias']:+} |")
+    return "\n".join(lines)
+
+
 def section(of):
     time, memory = of["step_time"], of["peak_memory"]
     reasons = [f"| {reason} | {rows} |" for reason, rows in of["refused"].items()]
@@ -126,19 +139,24 @@ def section(of):
     return f"""## Blind: predicted before anybody looked
 
 Predictions of these {of["sources"]} sources were frozen before their measured values were opened
-([how](blind/README.md)), and no source among them had been seen before. These first errors are never revised: what
-is mended afterwards shows in the next lot. They are errors of the answer, the middle of the likely range; *bias before
+([how](blind/README.md)), and none of them played a part in the model. These first errors are never revised: what is
+mended afterwards shows in the next lot. They are errors of the answer, the middle of the likely range; *bias before
 correction* is that of the model behind it.
 
 {table("kind", {**time["all"], **time["kinds"], **time["generations"], **time.get("among them", {})}, FIGURES)}
 
 {table("source", time["sources"], without_sources)}
 
+Efficiency of more GPUs against the fewest of the same job, at the same work for each. Errors are points, predicted
+less measured:
+
+{scaling_table(of["scaling"])}
+
 Peak memory, as each source counts it:
 
 {table("kind", {**memory["all"], **memory["kinds"], **memory["sources"]}, without_sources)}
 
-The program said of {of["no_fit"]} rows that they don't fit, though they ran. {of["seen"]} rows of the record count in no figure,
+{of["no_fit"]} rows ran though the program said that they don't fit. {of["seen"]} rows of the record count in no figure,
 because somebody had met their values. These were refused:
 
 {refused}

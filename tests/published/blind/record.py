@@ -4,6 +4,7 @@ sources/SOURCE/configurations.json  what was trained, on what, row by row; nothi
 sources/SOURCE/predictions.json     frozen before the values are opened, with the SHA-256 of both other files
 sources/SOURCE/values.json          what was measured; committed after the predictions
 sources/SOURCE/errors.json          the first errors: predicted / measured - 1
+sources/SOURCE/met.json             rows of which it came out later that somebody had met their values; may be missing
 """
 import copy
 import hashlib
@@ -53,6 +54,12 @@ def sources(folder=SOURCES):
     """Names of all sources that have configurations."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return [name for name in names if os.path.exists(path_of(name, "configurations", folder))]
+
+
+def met(source, folder=SOURCES):
+    """Rows whose values turned out afterwards to have been met before: {id: how}. They count in no figure."""
+    path = path_of(source, "met", folder)
+    return read(path)["rows"] if os.path.exists(path) else {}
 
 
 def opened(source, folder=SOURCES):

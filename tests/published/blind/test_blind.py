@@ -11,6 +11,7 @@ import blind
 import page
 import reading
 import record
+import scaling
 
 CONFIGURATIONS = {"schema": "rehearse/blind_configurations/v1", "source": "toy", "lot": 1,
                   "base": {"cluster": {"machine": "toy"}, "training": {"optimizer": "sgd"}},
@@ -127,6 +128,14 @@ class Parts(unittest.TestCase):
         rows = [("s", {"error": error, "inside": error < 0.3}) for error in (-0.1, 0.2, 0.4)]
         self.assertEqual(page.summary(rows), {"rows": 3, "sources": 1, "median": 20.0, "p90": 36.0, "bias": 20.0,
                                               "inside": 66.7})
+
+
+    def test_efficiency_is_against_the_fewest_gpus_of_a_job(self):
+        def row(nodes, batch, predicted, measured):
+            return ({"cluster": {"nodes": nodes}, "training": {"global_batch": batch}}, 8 * nodes, predicted, measured)
+
+        rows = [row(2, 32, 1.0, 2.0), row(1, 16, 0.9, 1.0), row(4, 32, 1.0, 1.0)]
+        self.assertEqual(scaling.efficiencies(rows), [(0.9, 0.5)])
 
 
 class Kept(unittest.TestCase):
