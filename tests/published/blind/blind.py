@@ -4,6 +4,7 @@ usage: blind.py extract SOURCE --clone GIT_DIR --values FILE [--show]
        blind.py predict SOURCE --values FILE [--program REHEARSE] [--data FOLDER]
        blind.py open SOURCE --values FILE
        blind.py report
+       blind.py groups
        blind.py check
 
 extract  reads a source with extractors/SOURCE.py: configurations into the record, values into FILE, which lies outside
@@ -13,6 +14,7 @@ predict  asks the program for each row and freezes the answers with the program'
 open     takes the values into the record and works out the first errors. Refuses where the predictions are not
          committed as they lie, or where FILE or the configurations are not those that were there when predicting.
 report   first errors by kind, as the page of accuracy has them.
+groups   first errors as groups for topologies/first_errors.json, from which likely ranges are fitted.
 check    whether the record is whole: hashes match, first errors follow from predictions and values, and no frozen file
          was changed after its first commit. Exit code 1 where it is not.
 """
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 
+import groups
 import page
 import reading
 import record
@@ -175,9 +178,11 @@ def faults_of(source, folder):
 
 
 def faults_of_history(paths):
-    """What the commits say: predictions were never changed, and came before the values. Nothing where no history is."""
+    """What the commits say: predictions were never changed, and came before the values. Nothing where no history is, or
+    only the end of one."""
     commits = record.commits_of(paths["predictions"])
-    if not commits:
+    shallow = record.git("rev-parse", "--is-shallow-repository", at=os.path.dirname(paths["predictions"]))
+    if not commits or shallow.stdout.strip() != b"false":
         return []
     out = [f"predictions changed after {commits[-1][:8]}"] if len(commits) > 1 else []
     folder = os.path.dirname(paths["values"])
@@ -188,7 +193,7 @@ def faults_of_history(paths):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("extract", "predict", "open", "report", "check"))
+    parser.add_argument("command", choices=("extract", "predict", "open", "report", "groups", "check"))
     parser.add_argument("source", nargs="?")
     parser.add_argument("--clone")
     parser.add_argument("--values")
@@ -207,6 +212,8 @@ def main():
             open_values(given.source, given.values)
         elif given.command == "report":
             print(page.section(page.figures(record.SOURCES, ROOT)))
+        elif given.command == "groups":
+            print("\n".join(json.dumps(group) for group in groups.groups(record.SOURCES, ROOT)))
         else:
             wrong = faults()
             print("\n".join(wrong) or f"{len(record.sources())} sources: the record is whole")
