@@ -17,7 +17,9 @@ class Clone:
         self.git_dir, self.commit = git_dir, commit
 
     def _git(self, *words):
-        done = subprocess.run(["git", f"--git-dir={self.git_dir}", *words], capture_output=True, check=True)
+        done = subprocess.run(["git", f"--git-dir={self.git_dir}", *words], capture_output=True)
+        if done.returncode != 0:
+            raise FileNotFoundError(f"{' '.join(words)}: {done.stderr.decode().strip()}")
         return done.stdout.decode("utf-8", "replace")
 
     def text(self, path):

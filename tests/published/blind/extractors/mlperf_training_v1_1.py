@@ -1,7 +1,8 @@
 """MLPerf Training v1.1: ResNet-50 of MXNet, by all who ran it on NVIDIA GPUs."""
-import json
 import re
 import statistics
+
+from extractors import mlperf
 
 SOURCE = {
     "source": "MLPerf Training v1.1 (MLCommons, December 2021), ResNet-50, closed division, MXNet",
@@ -17,24 +18,6 @@ SOURCE = {
     "base": {"schema": "rehearse/scenario/v1", "model": "resnet50", "framework": "mxnet@mlperf-1.0", "cluster": {},
              "training": {"precision": "fp16_mixed", "optimizer": "sgd", "clip_gradients": False}, "strategy": {}},
 }
-LOG = re.compile(r':::MLLOG (\{.*\})')
-
-
-def entries(text):
-    out = []
-    for found in LOG.finditer(text):
-        try:
-            out.append(json.loads(found.group(1)))
-        except ValueError:
-            continue
-    return out
-
-
-def last(log, key):
-    found = [entry["value"] for entry in log if entry["key"] == key]
-    return found[-1] if found else None
-
-
 def machine_of(system):
     """Machine and network of the catalogue for a system's description."""
     model, gpus = system["accelerator_model_name"], int(system["accelerators_per_node"])
@@ -52,17 +35,16 @@ def rows(clone):
     paths = [path for path in clone.files() if re.fullmatch(r"[^/]+/results/[^/]+/resnet/result_0\.txt", path)]
     for first in paths:
         owner, _, name = first.split("/")[:3]
-        description = f"{owner}/systems/{name}.json"
-        system = json.loads(clone.text(description)) if description in clone.files(owner) else {}
+        system = mlperf.system_of(clone, clone.files(owner), owner, name)
         if "MXNet" not in str(system.get("framework")).replace("MxNet", "MXNet"):
             continue
-        logs = [entries(clone.text(path)) for path in clone.files(first.rsplit("/", 1)[0]) if readable(clone, path)]
-        logs = [log for log in logs if last(log, "d_batch_size")]
-        rates = [entry["value"] for log in logs for entry in [e for e in log if e["key"] == "throughput"][1:]]
+        logs = [mlperf.entries(mlperf.readable(clone, path)) for path in clone.files(first.rsplit("/", 1)[0])]
+        logs = [log for log in logs if mlperf.last(log, "d_batch_size")]
+        rates = [rate for log in logs for rate in mlperf.rates(log)]
         if not rates:
             continue
         nodes, gpus = int(system["number_of_nodes"]), int(system["accelerators_per_node"])
-        batch, total = last(logs[0], "d_batch_size"), last(logs[0], "global_batch_size")
+        batch, total = mlperf.last(logs[0], "d_batch_size"), mlperf.last(logs[0], "global_batch_size")
         machine, network = machine_of(system)
         keys = {"cluster.machine": machine, "cluster.nodes": nodes, "cluster.gpus_per_node": gpus,
                 "training.global_batch": total, "strategy.microbatch": batch}
@@ -71,12 +53,3 @@ def rows(clone):
         rate = statistics.median(rates)
         yield {"id": f"{owner}_{name}".lower(), "at": first.rsplit("/", 1)[0], "kind": "images", "set": keys,
                "values": {"step_time": total / rate, "stated": {"images_per_s": rate, "epochs": len(rates)}}}
-
-
-def readable(clone, path):
-    """Logs of 4 MiB and more may be left out of a copy of the repository."""
-    try:
-        clone.text(path)
-        return True
-    except Exception:
-        return False
