@@ -101,6 +101,8 @@ def predict(source, values_file, program, data):
     path = record.path_of(source, "predictions")
     if record.opened(source) or record.commits_of(path):
         raise record.Refused(f"{source} was predicted before: first predictions stay")
+    if record.git("status", "--porcelain", "--", "core", "sim", "topologies", "scenarios", at=data).stdout.strip():
+        raise record.Refused(f"{data} differs from its commit, which predictions are to name")
     configurations = record.read(record.path_of(source, "configurations"))
 
     def one(row):

@@ -110,7 +110,11 @@ def first_errors(predictions, values):
 # What git says
 
 def git(*words, at=HERE):
-    return subprocess.run(["git", "-C", at, *words], capture_output=True)
+    """What git answers; a failure where it is not installed."""
+    try:
+        return subprocess.run(["git", "-C", at, *words], capture_output=True)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(words, 127, b"", b"")
 
 
 def committed(path):

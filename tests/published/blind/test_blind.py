@@ -3,6 +3,7 @@ import contextlib
 import importlib
 import io
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -22,6 +23,7 @@ PREDICTIONS = {"a": {"step_time": {"value": 1.2, "modelled": 0.9, "p10": 0.8, "p
 VALUES = {"a": {"step_time": 1.0, "stated": {"samples_per_s": 8}}, "b": {"step_time": 2.0}}
 
 
+@unittest.skipUnless(shutil.which("git"), "git is not installed")
 class Record(unittest.TestCase):
     """A record of one source in a repository of its own."""
 
