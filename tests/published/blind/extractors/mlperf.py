@@ -1,0 +1,126 @@
+"""Rounds of MLPerf Training: ResNet-50 of MXNet and BERT of PyTorch on NVIDIA GPUs, from all owners' logs.
+
+A round's module has its SOURCE and calls rows().
+"""
+import json
+import re
+import statistics
+
+LOG = re.compile(r":::MLL(?:OG)? ?(\{.*\})")
+JOBS = {
+    "resnet": {"model": "resnet50", "training.precision": "fp16_mixed", "training.optimizer": "sgd",
+               "training.clip_gradients": False},
+    "bert": {"model": "bert_large", "training.precision": "fp16_mixed", "training.optimizer": "lamb",
+             "training.sequence_length": 512},
+}
+# By GPU and GPUs of a node: machine and network of the catalogue, or a machine file of the record.
+MACHINES = [
+    (r"V100-SXM2-16GB", 8, "dgx1v_16gb", "ib_edr"), (r"V100-SXM2-32GB", 4, "c4140_4xv100", "ib_edr"),
+    (r"V100-SXM3", 16, "dgx2", "ib_edr"), (r"A100-SXM4?-40GB", 8, "dgx_a100_40gb", "rail_hdr"),
+    (r"A100-SXM4?-40GB", 4, "../../machines/hgx_a100_40gb_4gpu.json", "ib_hdr"),
+    (r"A100-SXM4?-80GB", 8, "dgx_a100_80gb", "rail_hdr"), (r"A100-SXM4?-80GB", 4, "hgx_a100_4gpu", "ib_hdr"),
+    (r"A100-PCI[eE]-80GB", 8, "pcie8_a100_4sw", "ib_hdr"), (r"A100-PCI[eE]-80GB", 4, "pcie8_a100_4sw", "ib_hdr"),
+    (r"A100-PCI[eE]-80GB", 2, "pcie8_a100_4sw", "ib_hdr"), (r"H100-SXM5?-80GB", 8, "dgx_h100", "rail_ndr"),
+    (r"H100-SXM5?-80GB", 4, "hgx_h100_4gpu", "ib_ndr"), (r"H100-PCI[eE]-80GB", 8, "pcie8_h100_2sw", "ib_ndr"),
+    (r"H100-PCI[eE]-80GB", 4, "pcie8_h100_2sw", "ib_ndr"), (r"H100-PCI[eE]-80GB", 2, "pcie8_h100_2sw", "ib_ndr"),
+]
+IMAGES = 1281167
+
+
+def entries(text):
+    """What the log says, line by line; and the rate that BERT of 2020 prints of its whole run."""
+    run = re.search(r"'training_sequences_per_second': ([0-9.]+)", text)
+    out = [{"key": "run_throughput", "value": float(run.group(1))}] if run else []
+    for found in LOG.finditer(text):
+        try:
+            out.append(json.loads(found.group(1)))
+        except ValueError:
+            continue
+    return out
+
+
+def last(log, key):
+    found = [entry["value"] for entry in log if entry["key"] == key]
+    return found[-1] if found else None
+
+
+def rates(log):
+    """Samples per second, epoch by epoch without the first: as the log states them, else by the times of its epochs."""
+    if last(log, "run_throughput"):
+        return [last(log, "run_throughput")]
+    stated = [entry["value"] for entry in log if entry["key"] == "throughput"]
+    tracked = [entry["value"] for entry in log if entry["key"] == "tracked_stats" and isinstance(entry["value"], dict)]
+    tracked = [value["throughput"] for value in tracked if "throughput" in value]
+    if stated or tracked:
+        return stated[1:] or tracked[1:] or tracked
+    starts = [entry["time_ms"] for entry in log if entry["key"] == "epoch_start"]
+    stops = [entry["time_ms"] for entry in log if entry["key"] == "epoch_stop"]
+    if len(starts) < 3:
+        return []
+    return [1000 * IMAGES / (stop - start) for start, stop in zip(starts[1:], stops[1:])]
+
+
+def by_catalogue(system, gpus):
+    """Machine and network; None where the catalogue has none."""
+    name = system["accelerator_model_name"]
+    fitting = [row for row in MACHINES if re.search(row[0], name) and row[1] == gpus]
+    return fitting[0][2:] if fitting else None
+
+
+def readable(clone, path):
+    """The text of a log; nothing where a copy of the repository lacks it, as of logs of 4 MiB and more."""
+    try:
+        return clone.text(path)
+    except OSError:
+        return ""
+
+
+def on_nvidia(system):
+    return "NVIDIA" in str(system.get("accelerator_model_name")).upper()
+
+
+def system_of(clone, paths, owner, name):
+    path = f"{owner}/systems/{name}.json"
+    try:
+        return json.loads(clone.text(path)) if path in paths else {}
+    except ValueError:
+        return {}
+
+
+def rows(clone, frameworks, machine_of=by_catalogue):
+    """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}."""
+    paths = clone.files()
+    known = set(paths)
+    pattern = re.compile(rf"([^/]+)/results/([^/]+)/({'|'.join(frameworks)})/result_0\.txt")
+    for owner, name, benchmark in (found.groups() for found in map(pattern.fullmatch, paths) if found):
+        system = system_of(clone, known, owner, name)
+        library = "mxnet" if benchmark == "resnet" else "pytorch"
+        if library not in str(system.get("framework")).lower() or not on_nvidia(system):
+            continue
+        folder = f"{owner}/results/{name}/{benchmark}"
+        logs = [entries(readable(clone, path)) for path in paths if path.startswith(folder + "/result_")]
+        logs = [log for log in logs if last(log, "global_batch_size")]
+        measured = [rate for log in logs for rate in rates(log)]
+        if measured:
+            yield row(folder, owner, name, benchmark, system, logs[0], measured, frameworks, machine_of)
+
+
+def row(folder, owner, name, benchmark, system, log, measured, frameworks, machine_of):
+    counted = re.match(r"([0-9]+)x", name)
+    nodes = int(system.get("number_of_nodes") or (counted.group(1) if counted else 1))
+    gpus, total = int(system["accelerators_per_node"]), last(log, "global_batch_size")
+    shares = (last(log, "gradient_accumulation_steps") or 1) * nodes * gpus
+    keys = JOBS[benchmark] | {"framework": frameworks[benchmark], "cluster.nodes": nodes, "cluster.gpus_per_node": gpus,
+                              "training.global_batch": total, "strategy.microbatch": max(1, total // shares)}
+    found = machine_of(system, gpus)
+    if found:
+        keys["cluster.machine"] = found[0]
+        if nodes > 1:
+            keys["cluster.network"] = found[1]
+    rate = statistics.median(measured)
+    out = {"id": f"{owner}_{name}_{benchmark}".lower(), "at": folder,
+           "kind": "images" if benchmark == "resnet" else "encoders", "set": keys,
+           "values": {"step_time": total / rate, "stated": {"samples_per_s": rate, "epochs": len(measured)}}}
+    if not found:
+        out["inexpressible"] = f"no machine of the catalogue has {gpus} x {system['accelerator_model_name']}"
+    return out

@@ -1,0 +1,20 @@
+"""MLPerf Training v2.1: ResNet-50 and BERT on NVIDIA GPUs."""
+from extractors import mlperf
+
+SOURCE = {
+    "source": "MLPerf Training v2.1 (MLCommons, November 2022), ResNet-50 of MXNet and BERT of PyTorch",
+    "repository": "mlcommons/training_results_v2.1", "commit": "158189d4cbfbee366c10da1f0f086c85d8f15b5f",
+    "files": ["*/results/*/{resnet,bert}/result_*.txt", "*/systems/*.json"],
+    "lot": 2,
+    "stated": "GPUs and nodes by the system's description; batch by the log; the rate is the median of all epochs but "
+              "the first, as the log states it or by the times of its epochs",
+    "seen": "nothing",
+    "guesses": ["images of 224 x 224 and sequences of 512 tokens in fp16", "LARS as SGD with momentum",
+                "all tokens go through BERT's head, of which 76 in 512 are predicted; no padding is left out",
+                "the machine and network of the catalogue that are nearest to the description"],
+    "base": {"schema": "rehearse/scenario/v1", "cluster": {}, "training": {}, "strategy": {}},
+}
+
+
+def rows(clone):
+    return mlperf.rows(clone, {"resnet": "mxnet@mlperf-2.0", "bert": "pytorch-ddp@1.13"})
