@@ -61,7 +61,8 @@ Workload with_layers(Workload w, int layers) {
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
 
 /// Whether a forward and a backward run interleaved.
-bool pairs_passes(const StrategySettings& s) { return s.pp > 1 && schedules().at(s.schedule).value->pairs(); }
+bool pairs_passes(const Schedule& schedule, const StrategySettings& s) { return s.pp > 1 && schedule.pairs(); }
+bool pairs_passes(const StrategySettings& s) { return pairs_passes(*schedules().at(s.schedule).value, s); }
 
 /// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
 bool calls_in_passes(const StrategySettings& s) { return shards_in_passes(s) || s.grad_sync == GradientSync::every; }
@@ -136,7 +137,7 @@ struct QuickEstimator::Impl {
   int rest_of(const StrategySettings& s);
   int training_of();
   int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
-  Blocks& blocks_of(const StrategySettings& s, int microbatches, int rest_number, int training_number);
+  Blocks& blocks_of(const StrategySettings& s, bool pairs, int microbatches, int rest_number, int training_number);
   [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, int rest_number);
   static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
   std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, int replicas, int shown, bool in_passes);
@@ -258,7 +259,7 @@ int QuickEstimator::Impl::training_of() {
   return trainings.of(t, tables->trainings);
 }
 
-QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, int microbatches,
+QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, bool pairs, int microbatches,
                                                               int rest_number, int training_number) {
   const bool in_passes = calls_in_passes(s);
   // As few replicas as divide what all of them divide.
@@ -282,7 +283,7 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      in_passes && s.pp > 1,
                      few ? 0 : s.pp,
                      few ? 0 : s.dp_shard,
-                     pairs_passes(s) ? 1 + schedule_of(s) : 0};
+                     pairs ? 1 + schedule_of(s) : 0};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (fresh)
     at->second.of = tables->blocks.get(key, [&] {
@@ -427,7 +428,8 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
     schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
   if (schedule_known[known] == 0) return false;
   const int rest_number = rest_of(s), training_number = training_of();
-  Blocks& of = blocks_of(s, microbatches, rest_number, training_number);
+  const bool pairs = pairs_passes(*out.schedule, s);
+  Blocks& of = blocks_of(s, pairs, microbatches, rest_number, training_number);
   out.blocks = of.of;
   const auto& [layout_number, layout] = layout_of(s, rest_number);
   out.layout = &layout;
@@ -440,7 +442,7 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
       (steps > 1 && !out.mesh->meets()) || (s.cp > 1 && out.mesh->unlike()))
     return false;
   out.chunks = &chunks_of(of, layout_number, layout);
-  if (pairs_passes(s)) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
+  if (pairs) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
   return true;
 }
 

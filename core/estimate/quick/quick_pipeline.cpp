@@ -12,7 +12,7 @@ namespace rehearse {
 namespace {
 
 /// The compute stream idles until `until`; of the gap at most `moving` counts as `exposed`.
-inline void idle(QuickLane& lane, double until, double moving, double& exposed) {
+[[gnu::always_inline]] inline void idle(QuickLane& lane, double until, double moving, double& exposed) {
   const double gap = until - lane.free;
   if (gap <= 0) return;
   exposed += std::min(std::max(moving, 0.0), gap);
@@ -20,7 +20,7 @@ inline void idle(QuickLane& lane, double until, double moving, double& exposed) 
 }
 
 /// `seconds` of kernels, slowed by what runs beside; `slowed` more are lost already.
-inline void compute(QuickLane& lane, double seconds, double slowed) {
+[[gnu::always_inline]] inline void compute(QuickLane& lane, double seconds, double slowed) {
   const double begin = lane.free;
   if (lane.sent_end > begin) slowed += std::min(lane.sent_end - begin, seconds) * lane.sent_lost;
   if (lane.dp_free > begin) slowed += std::min((lane.dp_free - begin) * lane.dp_lost, seconds * lane.dp_stretch);
