@@ -133,7 +133,8 @@ class Deal {
 
 /// A job on its devices of the shared cluster. Not movable: prices refer to the session.
 struct Placed {
-  explicit Placed(Session opened) : session(std::move(opened)), program(session.lowered()), cost(session.cost_model()) {}
+  explicit Placed(Session opened)
+      : session(std::move(opened)), program(session.lowered()), cost(session.cost_model()) {}
   Placed(const Placed&) = delete;
   Placed& operator=(const Placed&) = delete;
 
@@ -270,7 +271,8 @@ TogetherReport simulate_together(const std::vector<TogetherAsked>& jobs, const T
     if (!(job.begin >= Seconds{})) throw Error(ErrorKind::usage, "a job begins at 0 or later", job.name, "");
   const std::string backend = known_backend(options.backend);
   const Catalogue catalogue(data_in(options.data).topologies());
-  const ClusterRef reference = options.cluster.empty() ? common_cluster(jobs) : named_reference(catalogue, options.cluster);
+  const ClusterRef reference =
+      options.cluster.empty() ? common_cluster(jobs) : named_reference(catalogue, options.cluster);
   Scenario of_all = jobs.front().scenario;
   of_all.cluster = reference;
   const Cluster cluster = scenario_cluster(catalogue, of_all);

@@ -1,5 +1,5 @@
-// Several drawn jobs at once on one cluster: whatever they are and however nodes are dealt, each moves the bytes that it
-// moves alone, those that meet nobody are as fast as alone, and neither their order nor folding matters.
+// Several drawn jobs at once on one cluster: whatever they are and however nodes are dealt, each moves the bytes that
+// it moves alone, those that meet nobody are as fast as alone, and neither their order nor folding matters.
 
 #include <algorithm>
 #include <numeric>
@@ -19,9 +19,8 @@ constexpr int kGpusANode = 8;
 NetworkSpec meeting_fabric() {
   NetworkSpec n = rehearse::testing::shipped_network(any_of<std::string>({"ib_hdr", "ib_hdr", "selene"}));
   if (n.kind == "fat_tree")
-    n.parameters = {{"levels", 2},
-                    {"nodes_per_leaf", any_of<int>({1, 2, 3})},
-                    {"oversubscription", any_of<double>({1, 3, 16})}};
+    n.parameters = {
+        {"levels", 2}, {"nodes_per_leaf", any_of<int>({1, 2, 3})}, {"oversubscription", any_of<double>({1, 3, 16})}};
   return n;
 }
 

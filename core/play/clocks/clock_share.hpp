@@ -1,6 +1,7 @@
 #pragma once
-// What one of several users sees of a clock that they share: a clock of its own, which starts at 0 when its work begins,
-// and whose links have carried what its own devices sent. Who runs the shared clock hands each event to its user.
+// What one of several users sees of a clock that they share: a clock of its own, which starts at 0 when its work
+// begins, and whose links have carried what its own devices sent. Who runs the shared clock hands each event to its
+// user.
 
 #include <cstdint>
 #include <optional>

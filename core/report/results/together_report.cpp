@@ -55,15 +55,24 @@ std::string verdict(const TogetherReport& r) {
   const std::size_t worst = *std::max_element(held.begin(), held.end(), [&](std::size_t a, std::size_t b) {
     return times_alone(r.jobs[a]) < times_alone(r.jobs[b]);
   });
-  return fmt::format("{} of {} jobs are slower beside the others. {} loses most: half of its steps take {:.3f} times as "
-                     "long as alone, or longer.",
-                     held.size(), r.jobs.size(), letter_of(worst), times_alone(r.jobs[worst]));
+  return fmt::format(
+      "{} of {} jobs are slower beside the others. {} loses most: half of its steps take {:.3f} times as "
+      "long as alone, or longer.",
+      held.size(), r.jobs.size(), letter_of(worst), times_alone(r.jobs[worst]));
 }
 
 Table jobs_table(const TogetherReport& r) {
   Table t{"",
-          {{"job"}, {"scenario"}, {"GPUs", true}, {"nodes"}, {"begins", true}, {"alone", true}, {"worst", true},
-           {"beside", true}, {"worst", true}, {"times", true}},
+          {{"job"},
+           {"scenario"},
+           {"GPUs", true},
+           {"nodes"},
+           {"begins", true},
+           {"alone", true},
+           {"worst", true},
+           {"beside", true},
+           {"worst", true},
+           {"times", true}},
           {},
           {}};
   for (std::size_t i = 0; i < r.jobs.size(); ++i) {
@@ -103,11 +112,11 @@ Table links_table(const TogetherReport& r) {
 
 std::string notes(const TogetherReport& r) {
   std::string out;
-  if (r.links.size() > kLinksShown)
-    out += fmt::format("{} more links are shared. ", r.links.size() - kLinksShown);
+  if (r.links.size() > kLinksShown) out += fmt::format("{} more links are shared. ", r.links.size() - kLinksShown);
   if (!r.links.empty())
-    out += "A link's figures say what part of the time it works for each job alone, and for all; jobs that send at "
-           "the same moment hold each other up far below 100 %. ";
+    out +=
+        "A link's figures say what part of the time it works for each job alone, and for all; jobs that send at "
+        "the same moment hold each other up far below 100 %. ";
   for (std::size_t i = 0; i < r.jobs.size(); ++i)
     if (r.jobs.size() > 1 && r.jobs[i].accompanied < 1 - kSame)
       out += fmt::format("{} had another job beside it for {} of its time. ", letter_of(i),
@@ -135,17 +144,23 @@ std::string json_of(const TogetherReport& r) {
                     {"accompanied", j.accompanied}});
   for (const SharedLink& l : r.links)
     links.push_back({{"name", l.name}, {"rate_Bps", l.rate.value()}, {"asked", l.asked}});
-  return ordered_json{{"schema", kTogetherSchema},    {"version", r.version}, {"cluster", r.cluster},
-                      {"placement", r.placement},     {"backend", r.backend}, {"steps", r.steps},
-                      {"jobs", std::move(jobs)}, {"links", std::move(links)}}
+  return ordered_json{{"schema", kTogetherSchema}, {"version", r.version},     {"cluster", r.cluster},
+                      {"placement", r.placement},  {"backend", r.backend},     {"steps", r.steps},
+                      {"jobs", std::move(jobs)},   {"links", std::move(links)}}
              .dump(2) +
          "\n";
 }
 
 Table records(const TogetherReport& r) {
   Table t{"",
-          {{"job"}, {"gpus", true}, {"begin_s", true}, {"alone_s", true}, {"alone_worst_s", true}, {"beside_s", true},
-           {"beside_worst_s", true}, {"times", true}},
+          {{"job"},
+           {"gpus", true},
+           {"begin_s", true},
+           {"alone_s", true},
+           {"alone_worst_s", true},
+           {"beside_s", true},
+           {"beside_worst_s", true},
+           {"times", true}},
           {},
           {}};
   for (const TogetherJob& j : r.jobs) {
@@ -171,12 +186,10 @@ Seconds median_of(std::vector<Seconds> times) {
 
 Document together_document(const TogetherReport& r) {
   Document d;
-  d.blocks.emplace_back(Heading{fmt::format("{} job{} together on {}", r.jobs.size(), r.jobs.size() == 1 ? "" : "s",
-                                            r.cluster)});
-  d.blocks.emplace_back(Facts{"",
-                              {{"nodes", r.placement},
-                               {"steps", fmt::format("{} of each", r.steps)},
-                               {"played by", r.backend}}});
+  d.blocks.emplace_back(
+      Heading{fmt::format("{} job{} together on {}", r.jobs.size(), r.jobs.size() == 1 ? "" : "s", r.cluster)});
+  d.blocks.emplace_back(
+      Facts{"", {{"nodes", r.placement}, {"steps", fmt::format("{} of each", r.steps)}, {"played by", r.backend}}});
   d.blocks.emplace_back(Paragraph{verdict(r)});
   d.blocks.emplace_back(jobs_table(r));
   if (!r.links.empty()) d.blocks.emplace_back(links_table(r));

@@ -16,8 +16,8 @@ inline constexpr const char* kTogetherSchema = "rehearse/together/v1";
 struct TogetherJob {
   std::string name;  ///< As it was asked for.
   PlanSummary plan;
-  std::vector<NodeId> nodes;  ///< In the order of its ranks.
-  Seconds begin;              ///< When its first step begins.
+  std::vector<NodeId> nodes;           ///< In the order of its ranks.
+  Seconds begin;                       ///< When its first step begins.
   std::vector<Seconds> alone, beside;  ///< Of its steps, in order: on the same nodes without and with the others.
   double accompanied = 0;              ///< Share of its time during which another job trained.
 };

@@ -72,7 +72,8 @@ TEST_CASE("jobs that cannot be put together are refused", "[api]") {
   CHECK(refusal({early}, options).kind == ErrorKind::usage);
   TogetherOptions small = options;
   small.cluster = "toy_8";
-  CHECK(std::string(refusal({two_nodes("a")}, small).what()).find("no node with 8 GPUs is left: the jobs want 2 nodes, of 1") == 0);
+  CHECK(std::string(refusal({two_nodes("a")}, small).what())
+            .find("no node with 8 GPUs is left: the jobs want 2 nodes, of 1") == 0);
 }
 
 TEST_CASE("the median of an even number of steps is the middle of two", "[api]") {

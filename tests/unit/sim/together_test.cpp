@@ -60,7 +60,8 @@ struct Line {
   double latency, rate;
 };
 Line line(DeviceId from, DeviceId to) {
-  const double one = time_alone(message(from, to, 1'000'000'000'000)), two = time_alone(message(from, to, 2'000'000'000'000));
+  const double one = time_alone(message(from, to, 1'000'000'000'000)),
+               two = time_alone(message(from, to, 2'000'000'000'000));
   return {2 * one - two, 1e12 / (two - one)};
 }
 
@@ -93,9 +94,8 @@ TEST_CASE("two jobs halve the link that they share, and the longer then has it a
 TEST_CASE("three jobs get a third each, and one that ends leaves halves") {
   const double shared = common_rate(0, 16, 8, 24);
   const Line a = line(0, 16), b = line(8, 24), c = line(1, 17);
-  const auto times = times_together({{message(0, 16, 1'000'000'000'000)},
-                                     {message(8, 24, 2'000'000'000'000)},
-                                     {message(1, 17, 4'000'000'000'000)}});
+  const auto times = times_together(
+      {{message(0, 16, 1'000'000'000'000)}, {message(8, 24, 2'000'000'000'000)}, {message(1, 17, 4'000'000'000'000)}});
   const double third = 3e12 / shared, half = 2e12 / shared;
   CHECK(times[0] == Approx(third + a.latency).epsilon(kByHand));
   CHECK(times[1] == Approx(third + half + b.latency).epsilon(kByHand));
@@ -106,8 +106,8 @@ TEST_CASE("a job that begins later has its own clock, and meets the others from 
   const double shared = common_rate(0, 16, 8, 24);
   const Line a = line(0, 16), b = line(8, 24);
   const double head_start = 0.5e12 / a.rate;
-  const auto times = times_together(
-      {{message(0, 16, 1'500'000'000'000)}, {message(8, 24, 1'000'000'000'000), Seconds{head_start}}});
+  const auto times =
+      times_together({{message(0, 16, 1'500'000'000'000)}, {message(8, 24, 1'000'000'000'000), Seconds{head_start}}});
   // Both have 1e12 bytes left when the second begins.
   CHECK(times[0] == Approx(head_start + 2e12 / shared + a.latency).epsilon(1e-7));
   CHECK(times[1] == Approx(2e12 / shared + b.latency).epsilon(1e-7));
