@@ -70,8 +70,10 @@ class Pricer {
     try {
       const StepReport report = estimate(on, options);
       if (!report.memory.fits())
-        return {{}, 0, fmt::format("needs {} of {}", to_string(report.memory.tightest().needed),
-                                   to_string(report.memory.tightest().capacity))};
+        return {{},
+                0,
+                fmt::format("needs {} of {}", to_string(report.memory.tightest().needed),
+                            to_string(report.memory.tightest().capacity))};
       const StepMetrics metrics = with_bias(report).metrics;
       return {metrics.step_time, metrics.tokens_per_s * metrics.step_time.value(), {}};
     } catch (const Error& e) {
@@ -165,10 +167,10 @@ void price(Pricer& pricer, const Fleet& fleet, Job& job) {
     }
   }
   if (models.empty())
-    throw Error(ErrorKind::infeasible,
-                fmt::format("job '{}' can run on none of the GPUs that it may get{}", job.name,
-                            why.empty() ? "" : ": " + why),
-                job.where + "/scenario", "'rehearse memory' says what would fit");
+    throw Error(
+        ErrorKind::infeasible,
+        fmt::format("job '{}' can run on none of the GPUs that it may get{}", job.name, why.empty() ? "" : ": " + why),
+        job.where + "/scenario", "'rehearse memory' says what would fit");
   if (models.size() < order.size()) job.request.models = models;
   if (job.request.elastic()) job.request.min_gpus = std::max(job.request.min_gpus, least);
   for (const fleet::Speed& s : job.speeds)
@@ -203,10 +205,10 @@ void look_up_failures(Fleet& fleet, const FleetOptions& options) {
         const Cluster one = named_cluster(catalogue, n.machine);
         const MachineSpec& machine = one.machine(0);
         const std::filesystem::path folder = data.topologies() / "reliability";
-        const ReliabilityProfile found = profile == "auto" ? load_reliability(folder, one.gpu(0).generation)
-                                                           : named_reliability(folder, profile);
-        known[n.machine] = run_mtbf(found.times, {static_cast<double>(machine.gpus),
-                                                  static_cast<double>(machine.nics), 1.0});
+        const ReliabilityProfile found =
+            profile == "auto" ? load_reliability(folder, one.gpu(0).generation) : named_reliability(folder, profile);
+        known[n.machine] =
+            run_mtbf(found.times, {static_cast<double>(machine.gpus), static_cast<double>(machine.nics), 1.0});
       } catch (Error& e) {
         if (e.where.empty()) e.where = where;
         throw;

@@ -30,8 +30,8 @@ struct FleetOptions {
 /// every model that it may get. A step is estimated in closed form, with the known bias of such predictions, on as few
 /// nodes as hold the GPUs. Where a number of GPUs does not divide the axes or does not fit into memory, the job trains
 /// on the next lower one that does, and the rest idle. Models on which it runs nowhere are taken from its request.
-/// Throws Error: usage for a scenario that is not there or wrong, for nodes whose machine is not known; infeasible where
-/// a job can run on no GPUs that it may get.
+/// Throws Error: usage for a scenario that is not there or wrong, for nodes whose machine is not known; infeasible
+/// where a job can run on no GPUs that it may get.
 void price_work(fleet::Fleet& fleet, const FleetOptions& options = {});
 
 /// Node::mtbf from the profile that the fleet names: the parts of each machine break at their rates, independent of

@@ -40,7 +40,8 @@ double rounded(double v) { return std::round(v * 1e4) / 1e4; }
 ordered_json rows_json(const PlayedFleet& p, const Bins& bins) {
   const auto& nodes = p.fleet->nodes;
   const auto count = static_cast<int>(nodes.size());
-  const int a_row = (count - 1) / kRows + 1, rows = (count - 1) / a_row + 1, queues = std::max<int>(1, static_cast<int>(p.fleet->queues.size()));
+  const int a_row = (count - 1) / kRows + 1, rows = (count - 1) / a_row + 1,
+            queues = std::max<int>(1, static_cast<int>(p.fleet->queues.size()));
   std::map<std::string, int> queue_of;
   for (std::size_t q = 0; q < p.fleet->queues.size(); ++q) queue_of[p.fleet->queues[q].name] = static_cast<int>(q);
   // GPU-seconds by row, bin and queue.
@@ -50,7 +51,8 @@ ordered_json rows_json(const PlayedFleet& p, const Bins& bins) {
     const int queue = queue_of.contains(job.queue) ? queue_of[job.queue] : 0;
     for (const fleet::Held& h : s.held)
       bins.spread(s.begin.value(), s.end.value(), [&](int bin, double seconds) {
-        nth(held, (h.node / a_row * kBins + bin) * queues + queue) += seconds * h.gpus * job.request.milli / fleet::kWholeGpu;
+        nth(held, (h.node / a_row * kBins + bin) * queues + queue) +=
+            seconds * h.gpus * job.request.milli / fleet::kWholeGpu;
       });
   }
   ordered_json out = ordered_json::array();
@@ -83,8 +85,8 @@ ordered_json course_json(const PlayedFleet& p, std::size_t queue, const Bins& bi
   }
   ordered_json points = ordered_json::array();
   for (int b = 0; b < kBins; ++b)
-    points.insert(points.end(),
-                  {ordered_json(rounded(nth(held, b) / bins.width)), ordered_json(rounded(nth(asked, b) / bins.width))});
+    points.insert(points.end(), {ordered_json(rounded(nth(held, b) / bins.width)),
+                                 ordered_json(rounded(nth(asked, b) / bins.width))});
   return {{"queue", p.fleet->queues[queue].name}, {"points", std::move(points)}};
 }
 

@@ -19,7 +19,8 @@ fleet::Fleet two_pools(std::vector<fleet::Job> jobs) {
   f.origin = "made up";
   f.network = "toy_rails";
   for (int i = 0; i < 2; ++i)
-    f.nodes.push_back({.name = "new" + std::to_string(i), .pool = "new", .model = "toy", .gpus = 8, .machine = "toy_8"});
+    f.nodes.push_back(
+        {.name = "new" + std::to_string(i), .pool = "new", .model = "toy", .gpus = 8, .machine = "toy_8"});
   f.nodes.push_back({.name = "old", .pool = "old", .model = "toy_small", .gpus = 8, .machine = "toy_small_8"});
   f.jobs = std::move(jobs);
   return f;
@@ -66,8 +67,7 @@ TEST_CASE("an elastic job trains on the next lower number that divides, and star
   CHECK(j.request.min_gpus == 2);
   CHECK(speed(j, 2, "toy") > speed(j, 4, "toy"));
   CHECK(speed(j, 3, "toy") == speed(j, 2, "toy"));
-  CHECK(speed(j, 4, "toy") ==
-        Approx(by_hand("tiny_gpt2", 10, {"strategy.tp=2", "cluster.gpus_per_node=4"})));
+  CHECK(speed(j, 4, "toy") == Approx(by_hand("tiny_gpt2", 10, {"strategy.tp=2", "cluster.gpus_per_node=4"})));
 }
 
 TEST_CASE("memory says which GPUs a job cannot have", "[api]") {
