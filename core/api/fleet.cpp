@@ -152,6 +152,7 @@ void price(Pricer& pricer, const Fleet& fleet, Job& job) {
   }
   std::vector<std::string> models;
   int least = 0;
+  job.speeds.clear();
   for (const std::string& model : order) {
     const std::vector<Course>& courses = by_model[model];
     if (std::any_of(courses.begin(), courses.end(), [](const Course& c) { return c.least == 0; })) continue;
@@ -175,7 +176,45 @@ void price(Pricer& pricer, const Fleet& fleet, Job& job) {
   if (job.request.elastic()) job.request.min_gpus = std::max(job.request.min_gpus, least);
   for (const fleet::Speed& s : job.speeds)
     if (s.gpus == job.request.gpus && s.model == models.front()) job.duration = s.duration;
-  job.work.reset();
+}
+
+/// The fleet's nodes as a scenario states them, in their order.
+ClusterRef reference_to(const Fleet& fleet) {
+  ClusterRef out;
+  for (const Node& n : fleet.nodes) {
+    if (n.machine.empty())
+      refuse_at(fleet.origin + ": /pools", fmt::format("the machine of node '{}' is not known", n.name),
+                "give its pool a \"machine\"");
+    if (out.parts.empty() || out.parts.back().machine != n.machine)
+      out.parts.push_back({n.machine, 1});
+    else
+      ++out.parts.back().nodes;
+  }
+  out.network = fleet.network;
+  if (out.network.empty() && fleet.nodes.size() > 1)
+    throw Error(ErrorKind::usage, "the network between the nodes is not known", fleet.origin + ": /network",
+                "add \"network\": 'rehearse list networks'");
+  return out;
+}
+
+/// A job as it stands on its nodes.
+TogetherAsked standing(Pricer& pricer, const Fleet& fleet, const fleet::Stay& stay) {
+  const Job& job = fleet.jobs[static_cast<std::size_t>(stay.job)];
+  TogetherAsked out{job.name, pricer.scenario(job), {}, {}};
+  ClusterRef& cluster = out.scenario.cluster;
+  cluster = {};
+  for (const fleet::Held& h : stay.held) {
+    const std::string& machine = fleet.nodes[static_cast<std::size_t>(h.node)].machine;
+    if (!cluster.parts.empty() && (h.gpus != cluster.gpus_per_node || machine != cluster.parts.front().machine))
+      throw Error(ErrorKind::usage, "stands on unequal parts of its nodes at that moment", job.name,
+                  "state its pod_gpus, or another moment");
+    cluster.gpus_per_node = h.gpus;
+    if (cluster.parts.empty()) cluster.parts.push_back({machine, 0});
+    ++cluster.parts.front().nodes;
+    out.nodes.push_back(h.node);
+  }
+  if (cluster.parts.front().nodes > 1) cluster.network = fleet.network;
+  return out;
 }
 
 }  // namespace
@@ -187,6 +226,19 @@ void price_work(Fleet& fleet, const FleetOptions& options) {
     if (job.work) price(pricer, fleet, job);
     if (options.progress) options.progress(++done / static_cast<double>(fleet.jobs.size()));
   }
+}
+
+TogetherReport play_moment(const Fleet& fleet, const fleet::FleetResult& result, Seconds at, TogetherOptions options) {
+  Pricer pricer(fleet, {.data = options.data, .progress = {}});
+  std::vector<TogetherAsked> jobs;
+  for (const fleet::Stay& s : result.stays)
+    if (s.begin <= at && at < s.end && fleet.jobs[static_cast<std::size_t>(s.job)].work)
+      jobs.push_back(standing(pricer, fleet, s));
+  if (jobs.empty())
+    throw Error(ErrorKind::usage, fmt::format("no job with a scenario runs at {}", to_string(at)), "--moment",
+                "jobs with \"scenario\" can be played");
+  options.reference = reference_to(fleet);
+  return simulate_together(jobs, options);
 }
 
 void look_up_failures(Fleet& fleet, const FleetOptions& options) {

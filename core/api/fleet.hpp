@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/api/together.hpp"
 #include "core/fleet/fleet.hpp"
+#include "core/fleet/result.hpp"
 
 namespace rehearse {
 
@@ -33,6 +35,12 @@ struct FleetOptions {
 /// Throws Error: usage for a scenario that is not there or wrong, for nodes whose machine is not known; infeasible
 /// where a job can run on no GPUs that it may get.
 void price_work(fleet::Fleet& fleet, const FleetOptions& options = {});
+
+/// The jobs with scenarios that run at `at`, each on its nodes, played together on the links that they share
+/// (core/api/together.hpp). Throws Error (usage) where none runs, a node has two of them, one stands on unequal parts
+/// of its nodes, or nodes' machines or network are not known; and as simulate_together().
+[[nodiscard]] TogetherReport play_moment(const fleet::Fleet& fleet, const fleet::FleetResult& result, Seconds at,
+                                         TogetherOptions options = {});
 
 /// Node::mtbf from the profile that the fleet names: the parts of each machine break at their rates, independent of
 /// each other. Throws Error (usage) for an unknown profile, or a node whose machine is not known.

@@ -174,6 +174,12 @@ void refuse(const std::vector<RunResult>& runs) {
                   run.backend, "please report it with the scenarios that show it");
 }
 
+std::string placement_words(const std::vector<TogetherAsked>& jobs, NodeDeal deal) {
+  if (std::none_of(jobs.begin(), jobs.end(), [](const TogetherAsked& j) { return j.nodes.empty(); }))
+    return "as stated";
+  return deal == NodeDeal::interleaved ? "dealt in turn" : "one job after another";
+}
+
 RunOptions run_options(const TogetherOptions& options) {
   RunOptions out;
   out.steps = options.steps;
@@ -271,8 +277,9 @@ TogetherReport simulate_together(const std::vector<TogetherAsked>& jobs, const T
     if (!(job.begin >= Seconds{})) throw Error(ErrorKind::usage, "a job begins at 0 or later", job.name, "");
   const std::string backend = known_backend(options.backend);
   const Catalogue catalogue(data_in(options.data).topologies());
-  const ClusterRef reference =
-      options.cluster.empty() ? common_cluster(jobs) : named_reference(catalogue, options.cluster);
+  const ClusterRef reference = options.reference         ? *options.reference
+                               : options.cluster.empty() ? common_cluster(jobs)
+                                                         : named_reference(catalogue, options.cluster);
   Scenario of_all = jobs.front().scenario;
   of_all.cluster = reference;
   const Cluster cluster = scenario_cluster(catalogue, of_all);
@@ -293,7 +300,7 @@ TogetherReport simulate_together(const std::vector<TogetherAsked>& jobs, const T
   TogetherReport out{
       rehearse_version(),
       fmt::format("{} ({} nodes, {} GPUs)", cluster.name(), cluster.node_count(), cluster.device_count()),
-      options.deal == NodeDeal::interleaved ? "dealt in turn" : "one job after another",
+      placement_words(jobs, options.deal),
       backend,
       options.steps,
       {},

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct TogetherOptions {
   /// The cluster that they share: a registered cluster, a machine or a file. Default: empty, which takes what all
   /// scenarios name: one named cluster, or as many nodes of one machine on one network as all ask for.
   std::string cluster{};
+  /// In place of `cluster`, as a scenario states it. Default: empty.
+  std::optional<ClusterRef> reference{};
   NodeDeal deal = NodeDeal::one_after_another;
   int steps = 3;  ///< Of each job, from 1 on.
   /// Whether plans that do not fit are played all the same. Default: no.

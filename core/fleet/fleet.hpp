@@ -77,7 +77,7 @@ struct Job {
   Seconds duration{};  ///< On `request.gpus`, alone and undisturbed. On fewer, in proportion, unless `speeds` says.
   Seconds estimate{};  ///< What its owner told the scheduler; 0: the duration itself.
   std::vector<Speed> speeds{};
-  std::optional<ScenarioWork> work{};  ///< In place of duration and speeds, until they are worked out.
+  std::optional<ScenarioWork> work{};  ///< What duration and speeds are worked out from, where they are not stated.
   bool preemptible = true;
   std::string where{};  ///< Place in the file, for errors.
 };

@@ -2,6 +2,7 @@
 
 #include "core/api/build_info.hpp"
 #include "core/api/fleet.hpp"
+#include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
@@ -53,6 +54,24 @@ int run_advice(const Arguments& arguments, const fleet::Fleet& f, RunWatch& watc
   }
 }
 
+int run_moment(const Arguments& arguments, const fleet::Fleet& f, const fleet::FleetResult& result, RunWatch& watch,
+               Console& console) {
+  TogetherOptions options;
+  options.backend = chosen_backend(arguments, console);
+  options.progress = [&watch](const RunProgress& now) { watch.progress(now); };
+  Seconds at;
+  try {
+    at = parse<Seconds>(arguments.text("--moment"));
+  } catch (Error& e) {
+    e.where = "--moment " + arguments.text("--moment");
+    throw;
+  }
+  const TogetherReport report = play_moment(f, result, at, options);
+  watch.clear();
+  print(together_document(report), arguments, console);
+  return 0;
+}
+
 int fleet_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
@@ -75,6 +94,7 @@ int fleet_verb_run(const Arguments& arguments, Console& console) {
   std::vector<fleet::FleetResult> results;
   for (const fleet::Fleet& f : fleets) results.push_back(play(f, fmt::format("{} jobs", f.jobs.size()), watch));
   watch.clear();
+  if (arguments.has("--moment")) return run_moment(arguments, fleets.back(), results.back(), watch, console);
   std::vector<PlayedFleet> played{{"as stated", &fleets[0], &results[0]}};
   if (!against.empty()) played.push_back({joined_words(against), &fleets[1], &results[1]});
   const Document document = fleet_document(played, rehearse_version());
@@ -104,6 +124,8 @@ Verb fleet_verb() {
       "change that is enough.",
       fleet_verb_run};
   verb.options.push_back(html_option());
+  verb.options.push_back(
+      {"--moment", "TIME", "the jobs with scenarios that run then, played together on the links that they share"});
   verb.options.push_back(
       {"--against", "KEY=VALUE", "a second fleet with this changed as well, side by side", "", true});
   verb.options.push_back({"--advise", "QUEUE=TIME",

@@ -1,6 +1,6 @@
 #pragma once
-// A shared cluster's queues, quotas and jobs as manifests of Kubernetes, so that what was tried can be applied. A target
-// is one file in this folder.
+// A shared cluster's queues, quotas and jobs as manifests of Kubernetes, so that what was tried can be applied. A
+// target is one file in this folder.
 
 #include <functional>
 

@@ -29,7 +29,8 @@ ordered_json queue_of(const fleet::Fleet& f, std::size_t q, const std::vector<st
   spec["resources"] = {{"gpu", amount(s.guaranteed, limit, s.weight)},
                        {"cpu", amount(-1, fleet::kUnlimited, 1)},
                        {"memory", amount(-1, fleet::kUnlimited, 1)}};
-  return {{"apiVersion", "scheduling.run.ai/v2"}, {"kind", "Queue"}, {"metadata", {{"name", names[q]}}}, {"spec", spec}};
+  return {
+      {"apiVersion", "scheduling.run.ai/v2"}, {"kind", "Queue"}, {"metadata", {{"name", names[q]}}}, {"spec", spec}};
 }
 
 ordered_json job_of(const fleet::Fleet& f, const fleet::Job& job, const std::vector<std::string>& names) {
@@ -59,7 +60,8 @@ Exported kai(const fleet::Fleet& f) {
     out.left_out.push_back({"queues.lend", "", "KAI lends whatever a queue does not use"});
   if (std::any_of(f.queues.begin(), f.queues.end(),
                   [](const fleet::Queue& q) { return q.reclaim != fleet::Reclaim::any; }))
-    out.left_out.push_back({"queues.reclaim", "", "KAI takes back what a queue is guaranteed from whoever borrowed it"});
+    out.left_out.push_back(
+        {"queues.reclaim", "", "KAI takes back what a queue is guaranteed from whoever borrowed it"});
   if (std::any_of(f.jobs.begin(), f.jobs.end(), [](const fleet::Job& j) { return j.priority != 0; }))
     out.left_out.push_back({"jobs.priority", "", "name one of the cluster's PriorityClasses (priorityClassName)"});
   out.notes.emplace_back("kubectl apply -f queues.json, then kubectl create -f jobs.json");

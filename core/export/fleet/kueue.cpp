@@ -19,7 +19,8 @@ constexpr const char* kFlavor = "gpus";
 
 class Kueue {
  public:
-  explicit Kueue(const fleet::Fleet& f) : fleet_(f), names_(queue_names(f)), borrowing_(borrowing(f)), root_(free_root_name()) {}
+  explicit Kueue(const fleet::Fleet& f)
+      : fleet_(f), names_(queue_names(f)), borrowing_(borrowing(f)), root_(free_root_name()) {}
 
   Exported run() {
     ordered_json queues = ordered_json::array(), jobs = ordered_json::array();
@@ -72,7 +73,8 @@ class Kueue {
     return out;
   }
 
-  [[nodiscard]] static ordered_json groups(double nominal, std::optional<double> borrowing, std::optional<double> lending) {
+  [[nodiscard]] static ordered_json groups(double nominal, std::optional<double> borrowing,
+                                           std::optional<double> lending) {
     ordered_json gpu{{"name", "nvidia.com/gpu"}, {"nominalQuota", quantity(nominal)}};
     if (borrowing) gpu["borrowingLimit"] = quantity(*borrowing);
     if (lending) gpu["lendingLimit"] = quantity(*lending);
@@ -162,10 +164,10 @@ class Kueue {
   std::string root_;
 };
 
-const bool registered_kueue =
-    fleet_exporters().add({"kueue", "ClusterQueues, LocalQueues, Cohorts and Jobs for Kueue", {}, [](const fleet::Fleet& f) {
-                             return Kueue(f).run();
-                           }});
+const bool registered_kueue = fleet_exporters().add(
+    {"kueue", "ClusterQueues, LocalQueues, Cohorts and Jobs for Kueue", {}, [](const fleet::Fleet& f) {
+       return Kueue(f).run();
+     }});
 
 }  // namespace
 }  // namespace rehearse

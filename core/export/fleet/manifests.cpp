@@ -49,10 +49,10 @@ std::vector<std::string> queue_names(const fleet::Fleet& fleet) {
 
 std::vector<double> borrowing(const fleet::Fleet& fleet) {
   fleet::Amounts capacity;
-  for (const fleet::Node& n : fleet.nodes) capacity += {std::int64_t{n.gpus} * fleet::kWholeGpu, n.cpu_milli, n.memory_mib};
+  for (const fleet::Node& n : fleet.nodes)
+    capacity += {std::int64_t{n.gpus} * fleet::kWholeGpu, n.cpu_milli, n.memory_mib};
   const fleet::QuotaTree tree = fleet::make_quota_tree(fleet.queues, capacity);
-  const auto quota =
-      fleet::quotas().at(fleet.policy.quota).value(fleet::Parameters(fleet.policy.parameters));
+  const auto quota = fleet::quotas().at(fleet.policy.quota).value(fleet::Parameters(fleet.policy.parameters));
   quota->begin(tree);
   std::vector<double> out;
   for (std::size_t q = 0; q < fleet.queues.size(); ++q) {
@@ -103,7 +103,8 @@ ordered_json job_object(const fleet::Job& job, int node_gpus) {
 
 void add_left_out(const fleet::Fleet& fleet, Exported& out) {
   const fleet::Policy& p = fleet.policy;
-  out.left_out.push_back({"policy.placement", p.placement, "the scheduler's own configuration says how it scores nodes"});
+  out.left_out.push_back(
+      {"policy.placement", p.placement, "the scheduler's own configuration says how it scores nodes"});
   out.left_out.push_back({"policy.order", p.order, "the scheduler's own configuration says who comes first"});
   if (p.rule != "skip") out.left_out.push_back({"policy.rule", p.rule, "the scheduler's own configuration says it"});
   const auto models = std::any_of(fleet.jobs.begin(), fleet.jobs.end(), [](const fleet::Job& j) {

@@ -30,9 +30,11 @@ struct ImportedFleet {
 };
 
 /// Takes, told by what they begin with:
-///   - what `sacct --parsable2` prints, with at least JobID, Submit, Elapsed (or ElapsedRaw) and AllocTRES (or ReqTRES):
+///   - what `sacct --parsable2` prints, with at least JobID, Submit, Elapsed (or ElapsedRaw) and AllocTRES (or
+///   ReqTRES):
 ///     a job for each allocation with GPUs that ran, its account as queue, its time limit as estimate;
-///   - Kubernetes manifests, YAML or JSON, several to a file: Nodes; Jobs, JobSets and TrainJobs; Kueue's ClusterQueues,
+///   - Kubernetes manifests, YAML or JSON, several to a file: Nodes; Jobs, JobSets and TrainJobs; Kueue's
+///   ClusterQueues,
 ///     LocalQueues and Cohorts (kueue.x-k8s.io, v1beta1 and v1beta2), in which a ResourceFlavor's quotas are added up;
 ///     KAI's Queues (scheduling.run.ai/v2).
 /// Throws Error (usage) with file and line for what cannot be read, and where nodes or jobs are missing.

@@ -125,9 +125,9 @@ class Manifests {
 
  private:
   static bool known(const std::string& kind) {
-    static const std::set<std::string> kinds{"Node",  "ClusterQueue", "LocalQueue",     "Cohort", "ResourceFlavor",
-                                             "Queue", "Job",          "JobSet",         "TrainJob",
-                                             "WorkloadPriorityClass"};
+    static const std::set<std::string> kinds{
+        "Node",  "ClusterQueue", "LocalQueue", "Cohort",   "ResourceFlavor",
+        "Queue", "Job",          "JobSet",     "TrainJob", "WorkloadPriorityClass"};
     return kinds.contains(kind);
   }
 
@@ -254,7 +254,8 @@ class Manifests {
     if (kind == "TrainJob") {
       const YAML::Node trainer = at(spec, {"trainer"}), resources = at(trainer, {"resourcesPerNode"});
       out.pods = amount_at(at(trainer, {"numNodes"}), o, 1);
-      out.each = std::max(amount_at(at(resources, {"limits", kGpu}), o, 0), amount_at(at(resources, {"requests", kGpu}), o, 0));
+      out.each = std::max(amount_at(at(resources, {"limits", kGpu}), o, 0),
+                          amount_at(at(resources, {"requests", kGpu}), o, 0));
       out.gpus = out.pods * out.each;
     }
     return out;
@@ -265,7 +266,8 @@ class Manifests {
     if (const std::string kai = text_at(at(labels, {"kai.scheduler/queue"})); !kai.empty()) return kai;
     const std::string local = text_at(at(labels, {"kueue.x-k8s.io/queue-name"}));
     if (local.empty()) return text_at(at(o.node, {"spec", "template", "metadata", "labels", "kai.scheduler/queue"}));
-    for (const std::string& in : {text_at(at(o.node, {"metadata", "namespace"})), std::string("default"), std::string()})
+    for (const std::string& in :
+         {text_at(at(o.node, {"metadata", "namespace"})), std::string("default"), std::string()})
       if (const auto found = local_.find(in + "/" + local); found != local_.end()) return found->second;
     return local;
   }
@@ -297,9 +299,10 @@ class Manifests {
     if (!least.empty()) out["min_gpus"] = static_cast<std::int64_t>(amount(least).value_or(0) * size.each);
     if (size.seconds <= 0 && !told_) {
       told_ = true;
-      to_.notes.push_back(fmt::format("manifests do not say how long jobs take: {} each, unless activeDeadlineSeconds "
-                                      "says it. Change \"duration\", or name a \"scenario\"",
-                                      to_string(options_.duration)));
+      to_.notes.push_back(
+          fmt::format("manifests do not say how long jobs take: {} each, unless activeDeadlineSeconds "
+                      "says it. Change \"duration\", or name a \"scenario\"",
+                      to_string(options_.duration)));
     }
     out["duration"] = fmt::format("{}s", size.seconds > 0 ? size.seconds : options_.duration.value());
     to_.jobs.push_back(std::move(out));

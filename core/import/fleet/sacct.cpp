@@ -1,5 +1,5 @@
-// What Slurm's `sacct --parsable2` prints: a line of names, then a line for each job and each of its steps, with | between
-// cells. Formats of times and of trackable resources (TRES) as in Slurm's manual of sacct.
+// What Slurm's `sacct --parsable2` prints: a line of names, then a line for each job and each of its steps, with |
+// between cells. Formats of times and of trackable resources (TRES) as in Slurm's manual of sacct.
 
 #include <algorithm>
 #include <charconv>
@@ -184,8 +184,8 @@ void read_sacct(const FleetFile& file, Draft& to) {
   if (queued)
     for (const std::string& a : accounts) to.queues.push_back({{"name", a}});
   if (without_gpus + never_ran > 0)
-    to.notes.push_back(fmt::format("{}: {} jobs without GPUs and {} that never ran are left out", file.path, without_gpus,
-                                   never_ran));
+    to.notes.push_back(
+        fmt::format("{}: {} jobs without GPUs and {} that never ran are left out", file.path, without_gpus, never_ran));
 }
 
 }  // namespace rehearse::fleet_import

@@ -57,7 +57,6 @@ TEST_CASE("a job with a scenario takes its steps on whatever GPUs it gets", "[ap
   CHECK(speed(j, 8, "toy_small") == Approx(by_hand("pipeline_1f1b", 100, {"cluster.machine=toy_small_8"})));
   CHECK(speed(j, 8, "toy_small") > speed(j, 8, "toy"));
   CHECK(j.duration.value() == speed(j, 8, "toy"));
-  CHECK_FALSE(j.work.has_value());
 }
 
 TEST_CASE("an elastic job trains on the next lower number that divides, and starts on the least that does", "[api]") {
@@ -102,4 +101,23 @@ TEST_CASE("nodes break as often as their parts together", "[api]") {
   }
   f.nodes.front().machine.clear();
   CHECK_THROWS_AS(look_up_failures(f, {.data = toys(), .progress = {}}), Error);
+}
+
+TEST_CASE("jobs that run at one moment are played together, on the nodes where they stand", "[api]") {
+  fleet::Fleet f = two_pools({trains("pipeline_1f1b", {.gpus = 8, .pools = {"new"}}, 1000),
+                              trains("pipeline_1f1b", {.gpus = 8, .pools = {"new"}}, 1000)});
+  f.jobs[1].name = "second";
+  f.jobs[1].arrival = Seconds{10};
+  price_work(f, {.data = toys(), .progress = {}});
+  const fleet::FleetResult result = fleet::run_fleet(f);
+  TogetherOptions options;
+  options.data = toys();
+  options.steps = 2;
+  const TogetherReport alone = play_moment(f, result, Seconds{5}, options);
+  REQUIRE(alone.jobs.size() == 1);
+  const TogetherReport both = play_moment(f, result, Seconds{20}, options);
+  REQUIRE(both.jobs.size() == 2);
+  CHECK(both.jobs[0].nodes != both.jobs[1].nodes);
+  CHECK(both.jobs[0].beside == both.jobs[0].alone);  // Each in a node of its own.
+  CHECK_THROWS_AS(play_moment(f, result, Seconds{1e9}, options), Error);
 }

@@ -125,7 +125,8 @@ TEST_CASE("sacct: allocations with GPUs that ran, by account, from the first sub
 
 TEST_CASE("sacct that cannot be read is refused with its line") {
   CHECK(refusal(kSacct).find("nothing of the cluster's nodes") != std::string::npos);
-  CHECK(refusal("JobID|Submit|Elapsed|AllocTRES\n1|yesterday|00:10:00|gres/gpu=1\n", {.nodes = 1}).find("in.txt:2") == 0);
+  CHECK(refusal("JobID|Submit|Elapsed|AllocTRES\n1|yesterday|00:10:00|gres/gpu=1\n", {.nodes = 1}).find("in.txt:2") ==
+        0);
   CHECK(refusal("JobID|Submit|AllocTRES\n", {.nodes = 1}).find("in.txt:1: no column Elapsed") == 0);
 }
 

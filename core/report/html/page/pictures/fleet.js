@@ -76,7 +76,9 @@ const nodes_chart = (timeline, hues) => {
       },
       tooltip: {
         formatter: (p) =>
-          `<b>${names[p.value[2]]}</b><br>${timeline.queues[p.value[5]]}: ${significant(p.value[6], 3)} of ${timeline.rows[p.value[2]].gpus} GPUs<br>${hours_text(p.value[0])} to ${hours_text(p.value[1])}`,
+          p.value.length === 2
+            ? `<b>${names[p.value[1]]}</b><br>${timeline.rows[p.value[1]].gpus} GPUs`
+            : `<b>${names[p.value[2]]}</b><br>${timeline.queues[p.value[5]]}: ${significant(p.value[6], 3)} of ${timeline.rows[p.value[2]].gpus} GPUs<br>${hours_text(p.value[0])} to ${hours_text(p.value[1])}`,
       },
       series: [
         {
