@@ -132,7 +132,7 @@ ordered_json times_json(const std::vector<Seconds>& times) {
 
 std::string json_of(const TogetherReport& r) {
   ordered_json jobs = ordered_json::array(), links = ordered_json::array();
-  for (const TogetherJob& j : r.jobs)
+  for (const TogetherJob& j : r.jobs) {
     jobs.push_back({{"name", j.name},
                     {"model", j.plan.model},
                     {"gpus", j.plan.gpus},
@@ -142,6 +142,7 @@ std::string json_of(const TogetherReport& r) {
                     {"beside", times_json(j.beside)},
                     {"times", times_alone(j)},
                     {"accompanied", j.accompanied}});
+  }
   for (const SharedLink& l : r.links)
     links.push_back({{"name", l.name}, {"rate_Bps", l.rate.value()}, {"asked", l.asked}});
   return ordered_json{{"schema", kTogetherSchema}, {"version", r.version},     {"cluster", r.cluster},
