@@ -6,6 +6,7 @@
 //   |-----------------------------------------------------|-----------------------------------------------------|
 //   | how long a step takes, in closed form               | estimate(scenario, EstimateOptions)  -> StepReport  |
 //   | how long it takes, played on the cluster's links    | simulate(scenario, SimulateOptions)  -> StepReport  |
+//   | what jobs on one fabric cost each other            | simulate_together(jobs, ...)   -> TogetherReport    |
 //   | whether it fits into memory                         | memory(scenario, MemoryOptions)    -> MemoryAnswer  |
 //   | which plan is best                                  | search(scenario, SearchRequest)    -> SearchReport  |
 //   | how far predictions were off, of measured jobs      | validate(files, ValidateOptions) -> ValidateAnswer  |
@@ -35,6 +36,7 @@
 #include "core/api/search.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/api/step.hpp"
+#include "core/api/together.hpp"
 #include "core/api/validate.hpp"
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"

@@ -9,10 +9,9 @@ namespace {
 
 class SimGridBackend final : public Backend {
  public:
-  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
-                TraceSink& sink) override {
+  std::vector<RunResult> run_together(const Cluster& cluster, std::span<const PlayedProgram> programs) override {
     sim::SimGridClock clock(cluster);
-    return play(program, cluster, cost, options, sink, clock, "simgrid");
+    return play(cluster, programs, clock, "simgrid");
   }
 };
 

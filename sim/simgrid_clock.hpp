@@ -45,7 +45,10 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   void keep_to(const std::vector<LinkId>& links) override { facade_.keep_to(links); }
   /// What the handler throws ends the run: flows under way are played to their end unheard, then it is thrown on.
   void run(Handler& handler) override;
-  [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
+  using PlayClock::link_bytes;
+  [[nodiscard]] std::vector<double> link_bytes(const std::vector<bool>& from) const override {
+    return routes_.link_bytes(from);
+  }
   /// Transfers that SimGrid was given so far, from their start or on their way.
   [[nodiscard]] std::uint64_t solver_flows() const { return solver_flows_; }
 

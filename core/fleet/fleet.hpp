@@ -32,7 +32,10 @@ struct Node {
   int gpus = 8;                 ///< 1 or more.
   std::int64_t cpu_milli = 0;   ///< Thousandths of CPU cores for jobs; 0: not counted, for any job.
   std::int64_t memory_mib = 0;  ///< Host memory for jobs, MiB; 0: not counted.
-  std::string rack{};           ///< Nodes of one rack are near each other: an NVLink domain, a leaf switch.
+  std::string machine{};        ///< Of the catalogue, or a file; empty where it was counted in GPUs alone.
+  /// Mean time until it breaks; infinite: as Failures::mtbf says.
+  Seconds mtbf{std::numeric_limits<double>::infinity()};
+  std::string rack{};  ///< Nodes of one rack are near each other: an NVLink domain, a leaf switch.
 };
 
 /// What a job asks for. A *pod* is the part of a job that stands in one node.
@@ -57,6 +60,14 @@ struct Speed {
   Seconds duration;
 };
 
+/// A training job by what it trains: how long it takes is worked out for whatever GPUs it may get
+/// (core/api/fleet.hpp).
+struct ScenarioWork {
+  std::string file;                ///< rehearse/scenario/v1. Its cluster does not count.
+  std::vector<std::string> set{};  ///< "strategy.tp=2"
+  double steps = 0;                ///< 0: as many as training.tokens takes.
+};
+
 struct Job {
   std::string name;
   std::string queue{};  ///< Name of a queue; may be empty where there are none.
@@ -66,6 +77,7 @@ struct Job {
   Seconds duration{};  ///< On `request.gpus`, alone and undisturbed. On fewer, in proportion, unless `speeds` says.
   Seconds estimate{};  ///< What its owner told the scheduler; 0: the duration itself.
   std::vector<Speed> speeds{};
+  std::optional<ScenarioWork> work{};  ///< What duration and speeds are worked out from, where they are not stated.
   bool preemptible = true;
   std::string where{};  ///< Place in the file, for errors.
 };
@@ -117,12 +129,15 @@ struct Failures {
   Seconds mtbf{std::numeric_limits<double>::infinity()};  ///< Of one node.
   Seconds repair{86400};
   std::uint64_t seed = 1;
+  /// A profile of topologies/reliability, or "auto" for that of each node's GPUs; Node::mtbf comes from it.
+  std::string profile{};
 };
 
 struct Fleet {
   std::string name;
   std::string origin{};  ///< Of the file, for errors.
   std::vector<Node> nodes;
+  std::string network{};  ///< Between them: of the catalogue or a file; empty: as each scenario says.
   std::vector<Queue> queues;
   std::vector<Job> jobs;  ///< In any order.
   Policy policy;

@@ -142,6 +142,20 @@ Request read_request(ObjectReader& r) {
   return out;
 }
 
+std::optional<ScenarioWork> read_work(ObjectReader& r) {
+  for (const char* key : {"scenario", "set", "steps"}) r.expect(key);
+  if (!r.has("scenario")) {
+    for (const char* key : {"set", "steps"})
+      if (r.has(key)) r.fail(key, "stands without a scenario", "add \"scenario\": \"job.json\"");
+    return std::nullopt;
+  }
+  ScenarioWork out;
+  out.file = r.string("scenario");
+  if (r.has("set")) out.set = r.strings("set");
+  out.steps = r.number("steps", {1, 1e12}, 0);
+  return out;
+}
+
 std::vector<Job> read_job_table(ObjectReader& table) {
   namespace fs = std::filesystem;
   const std::string file = (fs::path(table.origin()).parent_path() / table.string("file")).lexically_normal().string();
@@ -178,8 +192,9 @@ std::vector<Job> draw_jobs(ObjectReader& g) {
     j.preemptible = k.boolean("preemptible", true);
     j.duration = k.quantity<Seconds>("duration", Seconds{0});
     means.push_back(k.quantity<Seconds>("mean", Seconds{0}).value());
-    if ((means.back() > 0) == (j.duration.value() > 0))
-      k.fail("mean", "a kind has either a mean or a duration", "\"mean\": \"2h\" draws exponential times");
+    j.work = read_work(k);
+    if ((means.back() > 0 ? 1 : 0) + (j.duration.value() > 0 ? 1 : 0) + (j.work ? 1 : 0) != 1)
+      k.fail("mean", "a kind has a mean, a duration or a scenario", "\"mean\": \"2h\" draws exponential times");
     j.where = k.where();
     k.finish();
     kinds.push_back(j);

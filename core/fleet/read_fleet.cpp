@@ -32,6 +32,7 @@ void read_pool(ObjectReader& r, const Catalogue& catalogue, std::vector<Node>& t
   if (r.has("machine")) {
     try {
       const auto machine = catalogue.machine(r.string("machine"));
+      n.machine = r.string("machine");
       n.gpus = machine->gpus;
       n.model = machine->gpu;
     } catch (Error& e) {
@@ -57,7 +58,8 @@ void read_pool(ObjectReader& r, const Catalogue& catalogue, std::vector<Node>& t
 }
 
 /// All nodes of a cluster of the product, a pool for each kind of machine.
-void read_cluster(ObjectReader& top, const Catalogue& catalogue, std::vector<Node>& to) {
+void read_cluster(ObjectReader& top, const Catalogue& catalogue, Fleet& f) {
+  std::vector<Node>& to = f.nodes;
   try {
     const Cluster cluster = make_cluster(catalogue, top.string("cluster"));
     for (const Cluster::Part& part : cluster.parts())
@@ -65,7 +67,9 @@ void read_cluster(ObjectReader& top, const Catalogue& catalogue, std::vector<Nod
         to.push_back({.name = fmt::format("node{}", to.size()),
                       .pool = part.machine->id,
                       .model = part.gpu->id,
-                      .gpus = part.machine->gpus});
+                      .gpus = part.machine->gpus,
+                      .machine = part.machine->id});
+    f.network = cluster.network().id;
   } catch (Error& e) {
     if (e.where.empty()) e.where = top.where("cluster");
     throw;
@@ -100,10 +104,12 @@ Job read_job(ObjectReader& r) {
   j.priority = static_cast<int>(r.integer("priority", {-1'000'000, 1'000'000}, 0));
   j.request = read_request(r);
   j.arrival = r.quantity<Seconds>("arrival", Seconds{0});
-  j.duration = r.quantity<Seconds>("duration");
+  j.work = read_work(r);
+  if (j.work && r.has("duration")) r.fail("duration", "stands beside a scenario", "state either of them");
+  if (!j.work) j.duration = r.quantity<Seconds>("duration");
   j.estimate = r.quantity<Seconds>("estimate", Seconds{0});
   j.preemptible = r.boolean("preemptible", true);
-  if (r.has("speeds")) {
+  if (r.has("speeds") && !j.work) {
     for (ObjectReader& s : r.objects("speeds")) {
       j.speeds.push_back({static_cast<int>(s.integer("gpus", {1, 1'000'000})), s.string("model", ""),
                           s.quantity<Seconds>("duration")});
@@ -160,7 +166,8 @@ void read_times(ObjectReader& top, Fleet& f) {
     r->finish();
   }
   if (std::optional<ObjectReader> r = top.optional_object("failures")) {
-    f.failures.mtbf = r->quantity<Seconds>("mtbf");
+    f.failures.profile = r->string("profile", "");
+    if (f.failures.profile.empty()) f.failures.mtbf = r->quantity<Seconds>("mtbf");
     if (f.failures.mtbf.value() <= 0) r->fail("mtbf", "nodes would fail all the time", "for example \"1000h\"");
     f.failures.repair = r->quantity<Seconds>("repair", f.failures.repair);
     f.failures.seed = static_cast<std::uint64_t>(r->integer("seed", {0}, 1));
@@ -195,13 +202,14 @@ Fleet read_document(const json& document, const std::string& origin, const Catal
   f.name = top.string("name", std::filesystem::path(origin).stem().string());
   if (top.has("cluster") && top.has("pools")) top.fail("pools", "stands beside 'cluster'", "state either of them");
   if (top.has("cluster"))
-    read_cluster(top, catalogue, f.nodes);
+    read_cluster(top, catalogue, f);
   else
     top.expect("cluster");
   if (top.has("pools"))
     for (ObjectReader& r : top.objects("pools")) read_pool(r, catalogue, f.nodes);
   else
     top.expect("pools");
+  f.network = top.string("network", f.network);
   if (f.nodes.empty())
     top.fail("pools", "no node to run jobs on", "add {\"machine\": \"dgx_h100\", \"nodes\": 4}, or a \"cluster\"");
   if (top.has("queues"))

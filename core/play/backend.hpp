@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct RunOptions {
   int steps = 1;  ///< Steps to play; step time is that of the last.
   /// Ranks that are proved to do the same at the same times may be played as one (player/alike.hpp).
   bool fold = true;
+  /// With `fold`: whatever ranks are alike, and not the lanes of tensor-parallel groups only.
+  bool fold_alike = true;
   /// Collectives on wires of their own move as flows, too, and bodies are played task by task.
   bool all_flows = false;
   bool task_spans = false;  ///< Spans of single tasks inside bodies, too.
@@ -46,6 +49,7 @@ struct Breach {
 struct RunResult {
   std::string backend;
   Seconds step_time;
+  std::vector<Seconds> step_times;  ///< Of all steps played, from the end of one to the end of the next.
   /// Of the measured step, on the clock of its spans: 0 unless steps before it were played.
   Seconds begin;
   std::vector<RankMetrics> ranks;  ///< One per played stream of ranks (its first rank).
@@ -68,12 +72,28 @@ struct RunResult {
   Seconds link_time;  ///< In which they passed: the mean time of those steps.
 };
 
+/// One of the Programs that are played at once, on devices of its own (Program::device_of_rank). `cost` is of a cluster
+/// equal to the one that all are played on.
+struct PlayedProgram {
+  const Program& program;
+  const CostModel& cost;
+  const RunOptions& options;
+  TraceSink& sink;
+  Seconds begin{};  ///< When its first step begins, from 0 on. Spans and results are on a clock that starts there.
+  /// Whether another one may cross a link that this one crosses. Then fewer ranks provably behave alike (README.md).
+  bool meets_others = false;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// Throws Error (unavailable) where the back end cannot run here. Deterministic for simulated back ends.
-  virtual RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost,
-                        const RunOptions& options, TraceSink& sink) = 0;
+  /// Plays all of them at once on one cluster, whose links they share; one result each, in their order. Throws Error
+  /// (unavailable) where the back end cannot run here, and std::logic_error where a device has two ranks. Deterministic
+  /// for simulated back ends.
+  virtual std::vector<RunResult> run_together(const Cluster& cluster, std::span<const PlayedProgram> programs) = 0;
+  /// One alone.
+  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
+                TraceSink& sink);
 };
 
 using BackendFactory = std::function<std::unique_ptr<Backend>()>;

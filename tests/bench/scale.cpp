@@ -5,6 +5,7 @@
 //   bench_scale growth           cost by GPUs, layers and microbatches
 //   bench_scale unfolded         every rank by itself, up to 16,384
 //   bench_scale largest          102,400 GPUs, and 4,096 of the same job folded and unfolded
+//   bench_scale together         16 jobs at once on 1,024
 
 #include <chrono>
 #include <cstdio>
@@ -24,6 +25,7 @@
 
 #include "core/api/memory.hpp"
 #include "core/api/session/session.hpp"
+#include "core/api/together.hpp"
 #include "core/play/player/player.hpp"
 #include "tests/support/hand_made.hpp"
 #include "tests/support/testbed.hpp"
@@ -142,6 +144,28 @@ void play_collective(const std::string& name, CollectiveOp op, int ranks, int gr
   });
 }
 
+/// Sixteen jobs of 64 GPUs that meet on the ways between leaves: each alone, and all at once.
+void together() {
+  for (const double oversubscription : {1.0, 8.0}) {
+    const std::string name = fmt::format("16 jobs together, oversubscription {}", oversubscription);
+    in_child(name, [&] {
+      const auto file = std::filesystem::temp_directory_path() / "rehearse_bench_network.json";
+      std::ofstream(file) << fmt::format(
+          R"({{"schema": "rehearse/network/v1", "name": "bench", "fabric": {{"kind": "fat_tree", "parameters":
+              {{"levels": 2, "nodes_per_leaf": 8, "oversubscription": {}}}, "source": "b"}}, "latency": {{"switch": "200ns",
+              "nic": "600ns", "source": "b"}}, "ports": {{"rate": "400Gb/s", "source": "b"}},
+              "sources": {{"b": {{"text": "For this bench", "evidence": "estimate"}}}}}})",
+          oversubscription);
+      const Scenario job = load_scenario(testing::source_path("scenarios/llama3_70b_h100_64.json"),
+                                         {fmt::format("cluster.network=\"{}\"", file.string())});
+      const TogetherReport report = simulate_together(std::vector<TogetherAsked>(16, {"job", job, {}, {}}),
+                                                      {.deal = NodeDeal::interleaved, .steps = 1});
+      fmt::print("{}: {:.2f} s CPU, {:.0f} MB, {:.3f} times as long as alone\n", name, cpu_seconds(), peak_megabytes(),
+                 report.jobs[0].beside[0] / report.jobs[0].alone[0]);
+    });
+  }
+}
+
 void quick() {
   for (const char* gpus : {"64", "1024"})
     for (const char* backend : {"analytic", "simgrid"})
@@ -205,6 +229,8 @@ int main(int argc, char** argv) {
     unfolded();
   else if (part == "largest")
     largest();
+  else if (part == "together")
+    together();
   else
     quick();
   return 0;

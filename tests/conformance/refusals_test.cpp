@@ -52,7 +52,7 @@ class WirelessClock final : public PlayClock {
         handler.on_timer(e.payload);
     }
   }
-  [[nodiscard]] std::vector<double> link_bytes() const override { return bytes_; }
+  [[nodiscard]] std::vector<double> link_bytes(const std::vector<bool>&) const override { return bytes_; }
 
  private:
   const Cluster& cluster_;

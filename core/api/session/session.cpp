@@ -110,6 +110,15 @@ std::shared_ptr<const DeviceProfile> profile_of(const Scenario& scenario) {
   return nullptr;
 }
 
+/// Empty where the scenario says nothing: rank i on device i.
+std::vector<DeviceId> stated_devices(const Scenario& scenario, const Cluster& cluster) {
+  if (const std::string& file = scenario.strategy.devices; !file.empty())
+    return read_placement(read_text(file), file, cluster);
+  if (scenario.cluster.gpus_per_node > 0)
+    return first_devices(cluster, scenario.cluster.gpus_per_node, scenario.origin + ": /cluster/gpus_per_node");
+  return {};
+}
+
 /// Whole layers are what PyTorch's users call full, though its checkpoints keep the last value that backward reads.
 std::string recompute_text(const StrategySettings& s) {
   if (s.recompute != Recompute::selective) return name_of(s.recompute);
@@ -243,11 +252,7 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   if (!on_profile)
     for (std::string& slip : rate_slips(catalogue, cluster, scenario))
       scenario.warnings.push_back(fmt::format("{}: {}", scenario.origin, slip));
-  std::vector<DeviceId> devices;
-  if (const std::string& file = scenario.strategy.devices; !file.empty())
-    devices = read_placement(read_text(file), file, cluster);
-  else if (scenario.cluster.gpus_per_node > 0)
-    devices = first_devices(cluster, scenario.cluster.gpus_per_node, scenario.origin + ": /cluster/gpus_per_node");
+  std::vector<DeviceId> devices = options.devices.empty() ? stated_devices(scenario, cluster) : options.devices;
   if (options.resolved)
     resolve_axes(scenario, ranks             ? *ranks
                            : devices.empty() ? cluster.device_count()

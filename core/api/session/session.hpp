@@ -74,6 +74,9 @@ struct SessionOptions {
   std::filesystem::path data{};
   /// Devices that automatic axes are worked out for. Default: those of the cluster, or as strategy.devices says.
   std::optional<int> ranks{};
+  /// Device of each rank, on the scenario's cluster, in place of strategy.devices and cluster.gpus_per_node. Default:
+  /// as these say.
+  std::vector<DeviceId> devices{};
   /// Whether automatic axes and balance are worked out. Default: yes; without, the strategy is left as it is, and may
   /// not fit the cluster.
   bool resolved = true;

@@ -63,7 +63,11 @@ Values values_of(const Verb& verb, const Option& o) {
   if (name == "--cluster") return clusters();
   if (name == "--algo") return {Values::Kind::words, names_of("algorithms")};
   if (name == "--op") return {Values::Kind::words, names_of("collectives")};
-  if (name == "--to") return {Values::Kind::words, names_of("targets")};
+  if (name == "--to") {
+    std::vector<std::string> words = names_of("targets");
+    for (std::string& fleet : names_of("fleet_targets")) words.push_back(std::move(fleet));
+    return {Values::Kind::words, std::move(words)};
+  }
   if (name == "--network") return {Values::Kind::words, names_of("networks"), false, true};
   if (name == "--gpu") return {Values::Kind::words, names_of("gpus"), false, true};
   if (name == "--numerics") return {Values::Kind::words, {"fp32", "fp64", "plan"}};

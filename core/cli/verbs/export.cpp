@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/fleet.hpp"
 #include "core/api/session/exported.hpp"
 #include "core/base/index.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/config/json_file.hpp"
 #include "core/export/export.hpp"
+#include "core/export/fleet/fleet_export.hpp"
+#include "core/fleet/read_fleet.hpp"
+#include "core/fleet/result.hpp"
 #include "core/report/formats/text_output.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -69,20 +74,46 @@ void write_files(const Exported& e, const std::string& folder) {
   }
 }
 
-int export_plan(const Arguments& arguments, Console& console) {
+/// What --to names, of those that write this kind of file.
+template <class Targets>
+std::string wanted_target(const Arguments& arguments, const Targets& targets) {
   const std::string target = arguments.text("--to");
   if (target.empty())
     throw Error(ErrorKind::usage, "--to is missing", "export",
-                fmt::format("one of {}", fmt::join(exporters().names(), ", ")));
+                fmt::format("one of {}", fmt::join(targets.names(), ", ")));
   try {
-    (void)exporters().at(target);
+    (void)targets.at(target);
   } catch (Error& e) {
     e.where = "--to";
     throw;
   }
-  Arguments report;  // -o is the folder.
-  if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
-  check_output(report);
+  return target;
+}
+
+/// Arguments of the report: -o is the folder.
+Arguments report_arguments(const Arguments& arguments) {
+  Arguments out;
+  if (arguments.has("--format")) out.add("--format", arguments.text("--format"));
+  check_output(out);
+  return out;
+}
+
+int export_fleet(const Arguments& arguments, Console& console) {
+  const std::string file = arguments.text("SCENARIO"), target = wanted_target(arguments, fleet_exporters());
+  const Arguments report = report_arguments(arguments);
+  const fleet::Fleet fleet = open_fleet(file, arguments.all("--set"));
+  fleet::check_fleet(fleet);
+  const Exported e = fleet_exporters().at(target).value(fleet);
+  const std::string folder = arguments.text("--output", fs::path(file).stem().string() + "." + target);
+  write_files(e, folder);
+  print(report_of(e, target, folder), report, console);
+  return 0;
+}
+
+int export_plan(const Arguments& arguments, Console& console) {
+  if (begins_with_schema(arguments.text("SCENARIO"), fleet::kFleetSchema)) return export_fleet(arguments, console);
+  const std::string target = wanted_target(arguments, exporters());
+  const Arguments report = report_arguments(arguments);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
   const Program program = session.lowered();
@@ -101,9 +132,12 @@ Verb export_verb() {
       "Launch files of a plan for other frameworks and schedulers; platforms and traces for simulators.",
       {"rehearse export scenarios/llama3_70b_h100_64.json --to megatron -o launch",
        "rehearse export scenarios/mixed_a100_v100.json --to kubernetes",
-       "rehearse export scenarios/llama3_8b_h100_8.json --to chakra --format json"},
-      {scenario_positional()},
-      {{"--to", "TARGET", fmt::format("{}", fmt::join(exporters().names(), ", "))},
+       "rehearse export scenarios/llama3_8b_h100_8.json --to chakra --format json",
+       "rehearse export scenarios/fleets/two_teams.json --to kueue -o manifests"},
+      {{"SCENARIO", "scenario file (rehearse/scenario/v1), or the file of a shared cluster (rehearse/fleet/v1)"}},
+      {{"--to", "TARGET",
+        fmt::format("{}; of a shared cluster {}", fmt::join(exporters().names(), ", "),
+                    fmt::join(fleet_exporters().names(), ", "))},
        {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
        {"--format", "FORMAT", "form of the report", "table"},
        {"-o,--output", "FOLDER", "where the files go", "SCENARIO.TARGET"}},

@@ -1,14 +1,16 @@
 #include <fmt/format.h>
 
 #include "core/api/build_info.hpp"
-#include "core/api/data_directory.hpp"
+#include "core/api/fleet.hpp"
+#include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/fleet/read_fleet.hpp"
 #include "core/fleet/result.hpp"
 #include "core/report/fleet/advice_report.hpp"
 #include "core/report/fleet/fleet_report.hpp"
+#include "core/report/fleet/timeline_data.hpp"
 
 namespace rehearse::cli {
 
@@ -28,13 +30,12 @@ std::string joined_words(const std::vector<std::string>& words) {
 }
 
 /// "research=2h" of --advise.
-int run_advice(const Arguments& arguments, const fleet::Fleet& f, Console& console) {
+int run_advice(const Arguments& arguments, const fleet::Fleet& f, RunWatch& watch, Console& console) {
   const std::string wish = arguments.text("--advise");
   const std::size_t at = wish.rfind('=');
   if (at == std::string::npos || at == 0)
     throw Error(ErrorKind::usage, "wanted a queue and how long it may wait", "--advise " + wish,
                 "for example --advise research=2h");
-  RunWatch watch(console.err, errors_on_terminal());
   fleet::RunOptions options;
   options.stop = &RunWatch::stopped;
   options.progress = [&watch](double share) { watch.progress("trying changes, this one", share, 1); };
@@ -53,25 +54,52 @@ int run_advice(const Arguments& arguments, const fleet::Fleet& f, Console& conso
   }
 }
 
+int run_moment(const Arguments& arguments, const fleet::Fleet& f, const fleet::FleetResult& result, RunWatch& watch,
+               Console& console) {
+  TogetherOptions options;
+  options.backend = chosen_backend(arguments, console);
+  options.progress = [&watch](const RunProgress& now) { watch.progress(now); };
+  Seconds at;
+  try {
+    at = parse<Seconds>(arguments.text("--moment"));
+  } catch (Error& e) {
+    e.where = "--moment " + arguments.text("--moment");
+    throw;
+  }
+  const TogetherReport report = play_moment(f, result, at, options);
+  watch.clear();
+  print(together_document(report), arguments, console);
+  return 0;
+}
+
 int fleet_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
-  const Catalogue catalogue(find_data().topologies());
+  check_html(arguments);
   const std::string file = arguments.text("FLEET");
   const std::vector<std::string> set = arguments.all("--set"), against = arguments.all("--against");
   std::vector<std::string> other = set;
   other.insert(other.end(), against.begin(), against.end());
   // Read and checked before anything is played.
-  std::vector<fleet::Fleet> fleets{fleet::load_fleet(file, set, catalogue)};
-  if (!against.empty()) fleets.push_back(fleet::load_fleet(file, other, catalogue));
-  for (const fleet::Fleet& f : fleets) fleet::check_fleet(f);
-  if (arguments.has("--advise")) return run_advice(arguments, fleets.back(), console);
   RunWatch watch(console.err, errors_on_terminal());
+  FleetOptions opening;
+  opening.progress = [&watch](double share) {
+    watch.check();
+    watch.progress("working out durations", share, 1);
+  };
+  std::vector<fleet::Fleet> fleets{open_fleet(file, set, opening)};
+  if (!against.empty()) fleets.push_back(open_fleet(file, other, opening));
+  watch.clear();
+  for (const fleet::Fleet& f : fleets) fleet::check_fleet(f);
+  if (arguments.has("--advise")) return run_advice(arguments, fleets.back(), watch, console);
   std::vector<fleet::FleetResult> results;
   for (const fleet::Fleet& f : fleets) results.push_back(play(f, fmt::format("{} jobs", f.jobs.size()), watch));
   watch.clear();
+  if (arguments.has("--moment")) return run_moment(arguments, fleets.back(), results.back(), watch, console);
   std::vector<PlayedFleet> played{{"as stated", &fleets[0], &results[0]}};
   if (!against.empty()) played.push_back({joined_words(against), &fleets[1], &results[1]});
-  print(fleet_document(played, rehearse_version()), arguments, console);
+  const Document document = fleet_document(played, rehearse_version());
+  print(document, arguments, console);
+  write_html("fleet", document, arguments, console, [&] { return HtmlParts{{"timelines", timelines_json(played)}}; });
   if (!RunWatch::stopped()) return 0;
   console.err << "interrupted: the answer is what was played until then\n";
   return kInterrupted;
@@ -84,14 +112,20 @@ Verb fleet_verb() {
       "fleet",
       "Who waits for whom on a shared cluster, and what another policy or quota would change.",
       {"rehearse fleet scenarios/fleets/two_teams.json",
-       "rehearse fleet scenarios/fleets/two_teams.json --against policy.quota=borrowing"},
+       "rehearse fleet scenarios/fleets/two_teams.json --against policy.quota=borrowing",
+       "rehearse fleet scenarios/fleets/two_teams.json --html fleet.html"},
       {{"FLEET", "file of a cluster, its queues, its policy and its jobs (rehearse/fleet/v1: core/fleet/README.md)"}},
       result_options(),
       "Plays the jobs event by event under a policy of four parts: order, rule, quota and placement. Says where "
       "all GPU-hours went, what each queue held against what it is guaranteed, and who waited longest and for "
-      "what. --format csv has a row for each job. Exit code 3 where a job can never run, or where --advise finds no "
+      "what. Jobs may name a scenario: how long they take is then estimated for whatever GPUs they get. --format csv "
+      "has "
+      "a row for each job. Exit code 3 where a job can never run, or where --advise finds no "
       "change that is enough.",
       fleet_verb_run};
+  verb.options.push_back(html_option());
+  verb.options.push_back(
+      {"--moment", "TIME", "the jobs with scenarios that run then, played together on the links that they share"});
   verb.options.push_back(
       {"--against", "KEY=VALUE", "a second fleet with this changed as well, side by side", "", true});
   verb.options.push_back({"--advise", "QUEUE=TIME",

@@ -11,6 +11,7 @@
 #include "core/config/glossary.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
+#include "core/export/fleet/fleet_export.hpp"
 #include "core/fleet/order.hpp"
 #include "core/fleet/placement.hpp"
 #include "core/fleet/quota.hpp"
@@ -209,6 +210,7 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"backends", [](const DataDirectory&) { return registered(backends()); }},
       {"formats", [](const DataDirectory&) { return registered(formats()); }},
       {"targets", [](const DataDirectory&) { return registered(exporters()); }},
+      {"fleet_targets", [](const DataDirectory&) { return registered(fleet_exporters()); }},
       {"collectives", collectives},
       {"algorithms", [](const DataDirectory&) { return registered(collective_algorithms()); }},
       {"orders", [](const DataDirectory&) { return registered(fleet::orders()); }},

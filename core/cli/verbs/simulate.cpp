@@ -18,6 +18,7 @@
 #include "core/cli/run/measured_step.hpp"
 #include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/cli/verbs/simulate_together.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/report/html/course_data.hpp"
 #include "core/report/html/gantt_data.hpp"
@@ -133,6 +134,8 @@ int simulate(const Arguments& arguments, Console& console) {
   const bool measured = is_measured_workload(arguments.text("SCENARIO"));
   check_output(arguments, !measured);
   check_html(arguments);
+  check_together(arguments);
+  if (arguments.has("--together")) return simulate_together(arguments, console);
   if (measured) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
@@ -173,6 +176,13 @@ int simulate(const Arguments& arguments, Console& console) {
   return report.memory.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
+/// One, or several that are played together.
+Positional scenarios_positional() {
+  Positional out = scenario_positional();
+  out.repeatable = true;
+  return out;
+}
+
 }  // namespace
 
 Verb simulate_verb() {
@@ -182,8 +192,9 @@ Verb simulate_verb() {
       {"rehearse simulate scenarios/gpt3_175b_a100_1024.json",
        "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
        "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz",
-       "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
-      {scenario_positional()},
+       "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3",
+       "rehearse simulate scenarios/llama3_70b_h100_64.json scenarios/llama3_70b_h100_64.json --together --interleave"},
+      {scenarios_positional()},
       {backend_option()},
       "Exit code 3 where the plan does not fit into memory, and no times unless --despite-memory asks for them. Ranks "
       "that provably do the same at the same times are played as "
@@ -207,6 +218,7 @@ Verb simulate_verb() {
   verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
   verb.options.push_back(despite_memory_option());
   verb.options.push_back(dry_run_option());
+  for (Option& o : together_options()) verb.options.push_back(std::move(o));
   return verb;
 }
 

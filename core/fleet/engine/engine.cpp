@@ -79,12 +79,19 @@ void Engine::set_up_failures() {
     push(std::max(o.up.value(), now_), Kind::up, nodes.at(o.node));
     ++coming_;
   }
-  if (!std::isfinite(fleet_.failures.mtbf.value())) return;
   for (std::size_t n = 0; n < fleet_.nodes.size(); ++n) {
     failure_draws_.emplace_back(fleet_.failures.seed * 1'000'003 + n);
-    std::exponential_distribution<double> wait(1 / fleet_.failures.mtbf.value());
-    push(now_ + wait(failure_draws_.back()), Kind::down, static_cast<int>(n), 1);
+    push_failure(static_cast<int>(n));
   }
+}
+
+/// The node's next one, if it ever breaks.
+void Engine::push_failure(int node) {
+  const Seconds own = nth(fleet_.nodes, node).mtbf, mean = std::isfinite(own.value()) ? own : fleet_.failures.mtbf;
+  if (!std::isfinite(mean.value())) return;
+  nodes_break_ = true;
+  std::exponential_distribution<double> wait(1 / mean.value());
+  push(now_ + wait(nth(failure_draws_, node)), Kind::down, node, 1);
 }
 
 double Engine::expected_end(const JobState& j) const {
@@ -92,6 +99,11 @@ double Engine::expected_end(const JobState& j) const {
   const double over = j.job->duration.value() - told;  // Below 0 where more time was asked for than it takes.
   const double from = std::max(j.since, j.ready);
   return std::max(now_, from + (j.left - over) / j.speed);
+}
+
+bool Engine::ends_before(const JobState& a, const JobState& b) const {
+  const double x = expected_end(a), y = expected_end(b);
+  return x != y ? x < y : a.number < b.number;
 }
 
 double Engine::expected_time(const JobState& j) const {

@@ -39,6 +39,8 @@ class Engine {
   [[nodiscard]] OrderKey key(const JobState& j) const { return order_->key(j, now_); }
   /// When a running job ends by what its owner said; not before now.
   [[nodiscard]] double expected_end(const JobState& j) const;
+  /// Of running jobs, by expected_end(); of equal ones by arrival.
+  [[nodiscard]] bool ends_before(const JobState& a, const JobState& b) const;
   /// How long a waiting job will run by what its owner said.
   [[nodiscard]] double expected_time(const JobState& j) const;
   /// Whether it may be stopped: it is preemptible, and its restart and its first checkpoint are behind it, so that a
@@ -67,6 +69,7 @@ class Engine {
 
   void set_up_jobs();
   void set_up_failures();
+  void push_failure(int node);
   void push(double time, Kind kind, int id = 0, std::uint32_t epoch = 0) { events_.push({time, kind, id, epoch}); }
   void advance(double to);
   void handle(const Event& e);
@@ -107,6 +110,7 @@ class Engine {
   std::array<double, kWhys> wanted_{};  ///< Thousandths of GPUs that waiting jobs ask for, by why.
   std::vector<std::pair<OrderKey, JobState*>> started_, stopped_;  ///< In this look.
   std::vector<std::mt19937_64> failure_draws_;
+  bool nodes_break_ = false;       ///< Some, at random.
   std::vector<int> outages_open_;  ///< Of each node: reasons why it is down.
   FleetResult result_;
 };

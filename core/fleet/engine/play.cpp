@@ -89,8 +89,7 @@ void Engine::handle(const Event& e) {
       if (drawn) push(now_ + fleet_.failures.repair.value(), Kind::up, e.id, 1);
     } else {
       if (--nth(outages_open_, e.id) == 0) machines_.set_up(e.id, true), ++releases_;
-      std::exponential_distribution<double> next(1 / fleet_.failures.mtbf.value());
-      if (drawn) push(now_ + next(nth(failure_draws_, e.id)), Kind::down, e.id, 1);
+      if (drawn) push_failure(e.id);
     }
     return;
   }
@@ -192,7 +191,7 @@ FleetResult Engine::run() {
     look();
     if (stopped) break;
     // Only looks are left, and nothing runs: what still waits will wait for ever.
-    if (coming_ == 0 && running_.empty() && failure_draws_.empty()) break;
+    if (coming_ == 0 && running_.empty() && !nodes_break_) break;
   }
   return finish();
 }

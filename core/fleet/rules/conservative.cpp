@@ -64,10 +64,8 @@ class Profile {
 std::vector<Profile> profiles(Engine& e) {
   std::vector<JobState*> running;
   for (const JobId id : e.running()) running.push_back(&e.job(id));
-  std::sort(running.begin(), running.end(), [&e](const JobState* a, const JobState* b) {
-    const double x = e.expected_end(*a), y = e.expected_end(*b);
-    return x != y ? x < y : a->number < b->number;
-  });
+  std::sort(running.begin(), running.end(),
+            [&e](const JobState* a, const JobState* b) { return e.ends_before(*a, *b); });
   std::vector<Profile> out;
   for (std::size_t p = 0; p < e.machines().pools().size(); ++p)
     out.emplace_back(e.now(), e.machines().free_milli(static_cast<int>(p)));

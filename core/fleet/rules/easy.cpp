@@ -3,6 +3,7 @@
 // if they end by then, or stand on GPUs that it will not need.
 
 #include <algorithm>
+#include <set>
 
 #include "core/fleet/engine/pass.hpp"
 
@@ -19,10 +20,7 @@ struct Promise {
 Promise promise_to(Engine& e, JobState& j) {
   std::vector<JobState*> leaving;
   for (const JobId id : e.running()) leaving.push_back(&e.job(id));
-  const auto later = [&e](const JobState* a, const JobState* b) {
-    const double x = e.expected_end(*a), y = e.expected_end(*b);
-    return x != y ? x > y : a->number > b->number;
-  };
+  const auto later = [&e](const JobState* a, const JobState* b) { return e.ends_before(*b, *a); };
   std::make_heap(leaving.begin(), leaving.end(), later);
   std::vector<JobState*> gone;
   Promise out;
@@ -70,6 +68,7 @@ class Easy final : public Rule {
     Engine& e = pass.engine();
     JobState* head = nullptr;
     Promise promise;
+    std::set<int> full;  // Groups whose jobs have no room beside what is promised: nothing is given back in a look.
     int tried = 0;
     while (JobState* j = pass.next()) {
       if (!head) {
@@ -83,13 +82,13 @@ class Easy final : public Rule {
       } else if (++tried > depth_ || !e.quota().admits(j->queue, e.shape(*j).least_milli)) {
         pass.set_aside(*j);
       } else {
-        try_behind(pass, *j, promise);
+        try_behind(pass, *j, promise, full);
       }
     }
   }
 
  private:
-  static void try_behind(Pass& pass, JobState& j, const Promise& promise) {
+  static void try_behind(Pass& pass, JobState& j, const Promise& promise, std::set<int>& full) {
     Engine& e = pass.engine();
     int gpus = 0;
     if (pass.now() + e.expected_time(j) <= promise.time) {
@@ -99,16 +98,17 @@ class Easy final : public Rule {
         pass.set_aside(j);
       return;
     }
+    const int group = e.waiting().group_of(j.queue, j.shape);
+    if (full.contains(group)) return pass.pass_over(j);
     const Holding kept = free_part(e.machines(), promise.held);
     e.machines().take_again(kept);
     const Request& r = e.shape(j).request;
     gpus = r.elastic() ? r.min_gpus : r.gpus;
     auto held = e.placer().place(e.machines(), j.shape, gpus);
     e.machines().give(kept);
-    if (held)
-      pass.start_on(j, std::move(*held), gpus);
-    else
-      pass.pass_over(j);
+    if (held) return pass.start_on(j, std::move(*held), gpus);
+    full.insert(group);
+    pass.pass_over(j);
   }
 
   int depth_;

@@ -26,7 +26,10 @@ class AnalyticClock final : public PlayClock {
   BundleId prepare(std::span<const Flow> flows, int lanes, int lane_stride) override;
   void start(BundleId bundle, Token token) override;
   void run(Handler& handler) override;
-  [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
+  using PlayClock::link_bytes;
+  [[nodiscard]] std::vector<double> link_bytes(const std::vector<bool>& from) const override {
+    return routes_.link_bytes(from);
+  }
 
  private:
   struct Member {

@@ -81,10 +81,14 @@ const LaneRoute& LaneRoutes::stand_in(std::span<const PlayClock::Crossing> over)
   return routes_.back();
 }
 
-std::vector<double> LaneRoutes::link_bytes() const {
+std::vector<double> LaneRoutes::link_bytes(const std::vector<bool>& from) const {
   std::vector<double> bytes(static_cast<std::size_t>(cluster_.link_count()), 0.0);
+  const auto counts = [&from](DeviceId src) {
+    return from.empty() || (static_cast<std::size_t>(src) < from.size() && nth(from, src));
+  };
   for (const LaneRoute& route : routes_)
-    for (const LinkId link : route.links) nth(bytes, link) += route.carried;
+    if (counts(route.src))
+      for (const LinkId link : route.links) nth(bytes, link) += route.carried;
   return bytes;
 }
 
@@ -101,6 +105,7 @@ LaneRoute LaneRoutes::build(const Key& key) const {
   if (key.lanes < 1) throw std::logic_error(fmt::format("flow of {} lanes", key.lanes));
   Lanes lanes;
   LaneRoute route;
+  route.src = key.src;
   for (int j = 0; j < key.lanes; ++j) {
     lanes.push_back(lane_links(key.src + j * key.stride, key.dst + j * key.stride));
     route.links.insert(route.links.end(), lanes.back().begin(), lanes.back().end());

@@ -23,6 +23,7 @@
 namespace rehearse {
 
 struct LaneRoute {
+  DeviceId src = -1;  ///< Lane 0's sender; -1 of what stands for several flows.
   /// Links of all lanes, lane by lane; a link is repeated for each lane that crosses it.
   std::vector<LinkId> links;
   /// Lane 0's links, each repeated w(p) times, where the lanes may be played as one; else empty.
@@ -41,8 +42,8 @@ class LaneRoutes {
   const LaneRoute& find(DeviceId src, DeviceId dst, int lanes, int stride);
   /// Of a flow that stands for several, over links with weights. Its bytes are not in link_bytes().
   const LaneRoute& stand_in(std::span<const PlayClock::Crossing> over);
-  /// `carried` of all routes, link by link.
-  [[nodiscard]] std::vector<double> link_bytes() const;
+  /// `carried` of all routes, link by link, as PlayClock::link_bytes().
+  [[nodiscard]] std::vector<double> link_bytes(const std::vector<bool>& from) const;
 
  private:
   struct Key {

@@ -67,8 +67,9 @@ class PlayClock {
   virtual void run(Handler& handler) = 0;
 
   /// Bytes that crossed each link in flows that have ended, for the physics check; indexed by LinkId. Added up when
-  /// asked for.
-  [[nodiscard]] virtual std::vector<double> link_bytes() const = 0;
+  /// asked for. `from`: flows of these senders alone, by DeviceId; empty for all.
+  [[nodiscard]] virtual std::vector<double> link_bytes(const std::vector<bool>& from) const = 0;
+  [[nodiscard]] std::vector<double> link_bytes() const { return link_bytes({}); }
 
  private:
   std::map<std::tuple<DeviceId, DeviceId, double, double, int, int>, BundleId> single_;

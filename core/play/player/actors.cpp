@@ -76,6 +76,14 @@ int lane_stride(const Program& p, const Cluster& cluster) {
   return stride;
 }
 
+LaneForm lane_form(const Program& p, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
+  const int tp = p.mesh.islands().size() == 1 ? p.mesh.islands().front().extent(Axis::tp) : 1;
+  if (!options.fold || !cost.options().slowdown.empty() || tp == 1) return {};
+  const int stride = lane_stride(p, cluster);
+  if (stride <= 0 || tp_coordinate_matters(p)) return {};
+  return {tp, stride};
+}
+
 namespace {
 
 class CastMaker {
@@ -98,9 +106,8 @@ class CastMaker {
 
  private:
   void decide_folding() {
-    const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
-    const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || !cost_.options().slowdown.empty() || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
+    const auto [tp, stride] = lane_form(p_, cluster_, cost_, options_);
+    if (tp == 1) {
       cast_.folding = "every rank is played";
       return;
     }

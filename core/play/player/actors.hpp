@@ -59,6 +59,14 @@ struct Cast {
 /// otherwise.
 [[nodiscard]] int lane_stride(const Program& program, const Cluster& cluster);
 
+/// Lanes that are played as one, 1 where each rank is, and the device distance between neighbours.
+struct LaneForm {
+  int lanes = 1, stride = 1;
+  bool operator==(const LaneForm&) const = default;
+};
+[[nodiscard]] LaneForm lane_form(const Program& program, const Cluster& cluster, const CostModel& cost,
+                                 const RunOptions& options);
+
 /// Whether ranks of one tensor-parallel group may do unequal work: sizes, predicates or peers that depend on the tp
 /// coordinate.
 [[nodiscard]] bool tp_coordinate_matters(const Program& program);

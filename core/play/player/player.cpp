@@ -1,4 +1,4 @@
-#include "core/play/player/player.hpp"
+#include "core/play/player/one_player.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,6 @@
 
 #include "core/base/index.hpp"
 #include "core/play/audit.hpp"
-#include "core/play/clocks/analytic_clock.hpp"
 #include "core/play/player/accounts.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/alike.hpp"
@@ -41,23 +40,22 @@ class Fifo {
   std::size_t head_ = 0;
 };
 
-class Player final : public PlayClock::Handler {
+class Player final : public OnePlayer {
  public:
-  Player(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
-         TraceSink& sink, PlayClock& clock)
-      : options_(options),
+  Player(const Cluster& cluster, const PlayedProgram& what, PlayClock& clock)
+      : options_(what.options),
         clock_(clock),
-        each_(make_cast(program, cluster, cost, options)),
-        planner_(program, cluster, cost, options),
-        alike_(find_alike(program, cluster)),
+        each_(make_cast(what.program, cluster, what.cost, options_)),
+        planner_(what.program, cluster, what.cost, options_),
+        alike_(find_alike(what.program, cluster)),
         folded_(alike_ ? alike_->take_cast() : Cast{}),
         cast_(alike_ ? folded_ : each_),
         states_(cast_),
-        accounts_(program, cast_, traced_by(sink), options, sink, states_),
+        accounts_(what.program, cast_, traced_by(what.sink), options_, what.sink, states_),
         audit_(cluster),
         traffic_(planner_, cast_, alike_.get(), clock) {
     actors_.resize(cast_.actors.size());
-    const auto steps = static_cast<std::size_t>(options.steps);
+    const auto steps = static_cast<std::size_t>(options_.steps);
     for (std::size_t a = 0; a < actors_.size(); ++a) {
       const CompiledRole& c = compiled(static_cast<std::int32_t>(a));
       actors_[a].role = &c;
@@ -70,14 +68,16 @@ class Player final : public PlayClock::Handler {
     channels_.resize(cast_.channel_list.size());
   }
 
-  RunResult run(const std::string& name) {
+  void begin() override {
     for (std::size_t a = 0; a < actors_.size(); ++a) {
       const CompiledRole& c = *actors_[a].role;
       for (std::size_t i = 0; i < c.ops.size(); ++i)
         if (c.ops[i].dependencies == 0) ready_.push_back({static_cast<std::int32_t>(a), static_cast<std::int32_t>(i)});
     }
     drain();
-    clock_.run(*this);
+  }
+
+  RunResult end(const std::string& name) override {
     require_done();
     return result(name);
   }
@@ -112,7 +112,7 @@ class Player final : public PlayClock::Handler {
  private:
   /// What folds the cast further; null where nothing does. Estimates fold in their own way.
   std::unique_ptr<Alike> find_alike(const Program& program, const Cluster& cluster) {
-    if (!options_.fold || each_.actors.size() < 2) return nullptr;
+    if (!options_.fold || !options_.fold_alike || each_.actors.size() < 2) return nullptr;
     auto out = std::make_unique<Alike>(program, cluster, planner_, each_);
     return out->actors() < each_.actors.size() ? std::move(out) : nullptr;
   }
@@ -385,6 +385,8 @@ class Player final : public PlayClock::Handler {
     const double begin = options_.steps > 1 ? nth(step_end_, options_.steps - 2) : 0.0;
     out.step_time = Seconds{step_end_.back() - begin};
     out.begin = Seconds{begin};
+    for (std::size_t i = 0; i < step_end_.size(); ++i)
+      out.step_times.push_back(Seconds{step_end_[i] - (i == 0 ? 0.0 : step_end_[i - 1])});
     accounts_.close(begin, step_end_.back(), out);
     out.folded = cast_.lanes > 1 || alike_ != nullptr;
     out.folding = cast_.folding;
@@ -424,32 +426,10 @@ class Player final : public PlayClock::Handler {
   std::int64_t operations_ = 0, done_ = 0, timers_ = 0, flows_ = 0;
 };
 
-class AnalyticBackend final : public Backend {
- public:
-  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
-                TraceSink& sink) override {
-    AnalyticClock clock(cluster);
-    return play(program, cluster, cost, options, sink, clock, "analytic");
-  }
-};
-
 }  // namespace
 
-RunResult play(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
-               TraceSink& sink, PlayClock& clock, const std::string& backend_name) {
-  return Player(program, cluster, cost, options, sink, clock).run(backend_name);
+std::unique_ptr<OnePlayer> make_player(const Cluster& cluster, const PlayedProgram& what, PlayClock& clock) {
+  return std::make_unique<Player>(cluster, what, clock);
 }
-
-Registry<BackendFactory>& backends() {
-  static Registry<BackendFactory> registry("backend");
-  return registry;
-}
-
-namespace {
-const bool registered_analytic =
-    backends().add({"analytic", "every flow has its wires to itself; no contention", {}, [] {
-                      return std::make_unique<AnalyticBackend>();
-                    }});
-}  // namespace
 
 }  // namespace rehearse

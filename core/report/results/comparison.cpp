@@ -24,10 +24,6 @@ namespace {
 using nlohmann::ordered_json;
 using Steps = std::vector<ComparedStep>;
 
-std::string letter(std::size_t i) {
-  return i < 26 ? std::string(1, static_cast<char>('A' + i)) : fmt::format("#{}", i + 1);
-}
-
 const ComparedStep* first_that_fits(const Steps& steps) {
   const auto at = std::find_if(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.fits; });
   return at == steps.end() ? nullptr : &*at;
@@ -40,14 +36,14 @@ Facts legend(const Steps& steps) {
     const std::string what =
         p.model.empty() ? ""
                         : fmt::format(": {} on {} GPUs, {}: {}", p.model, with_commas(p.gpus), p.cluster, p.strategy);
-    facts.rows.emplace_back(letter(i), steps[i].name + what);
+    facts.rows.emplace_back(letter_of(i), steps[i].name + what);
   }
   return facts;
 }
 
 std::vector<Column> columns(const Steps& steps, const std::string& first) {
   std::vector<Column> out{{first, false}};
-  for (std::size_t i = 0; i < steps.size(); ++i) out.push_back({letter(i), true});
+  for (std::size_t i = 0; i < steps.size(); ++i) out.push_back({letter_of(i), true});
   return out;
 }
 
@@ -72,7 +68,7 @@ Table figures(const Steps& steps) {
   if (std::any_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.range.rows > 0; }))
     table.rows.push_back(row("likely s", steps, likely));
   if (base != nullptr)
-    table.rows.push_back(row(fmt::format("times {}", letter(static_cast<std::size_t>(base - steps.data()))), steps,
+    table.rows.push_back(row(fmt::format("times {}", letter_of(static_cast<std::size_t>(base - steps.data()))), steps,
                              [base](const ComparedStep& s) {
                                return fmt::format("{:.3f}", s.metrics.step_time / base->metrics.step_time);
                              }));
@@ -165,14 +161,14 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   const ComparedStep &a = steps[base], &b = steps[i];
   const double ratio = b.metrics.step_time / a.metrics.step_time;
   const Breakdown d = difference(a.breakdown, b.breakdown);
-  if (std::abs(ratio - 1) < 5e-4) return fmt::format("{} takes as long as {}.", letter(i), letter(base));
-  std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter(i), ratio,
-                                 letter(base), signed_time(d.total()), reasons(d));
+  if (std::abs(ratio - 1) < 5e-4) return fmt::format("{} takes as long as {}.", letter_of(i), letter_of(base));
+  std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter_of(i), ratio,
+                                 letter_of(base), signed_time(d.total()), reasons(d));
   const double work = samples_per_step(b) / samples_per_step(a);
   if (std::abs(work - 1) > 1e-6)
     text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work,
                         ratio / work);
-  return text + odds_text(a, b, letter(i));
+  return text + odds_text(a, b, letter_of(i));
 }
 
 ordered_json step_json(const ComparedStep& s) {
@@ -259,7 +255,7 @@ void add_pictures(const Steps& steps, Document& out) {
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].trace && !steps[i].rows.empty())
       out.blocks.push_back(
-          Picture{fmt::format("One step of {}{}, one row per stage", letter(i), modelled_words(steps[i].range)),
+          Picture{fmt::format("One step of {}{}, one row per stage", letter_of(i), modelled_words(steps[i].range)),
                   [s = steps[i], longest](const TextStyle& style) { return draw(s, longest, style); }});
 }
 
@@ -297,6 +293,10 @@ Breakdown difference(const Breakdown& a, const Breakdown& b) {
   Breakdown out;
   for (std::size_t c = 0; c < out.seconds.size(); ++c) out.seconds[c] = b.seconds[c] - a.seconds[c];
   return out;
+}
+
+std::string letter_of(std::size_t i) {
+  return i < 26 ? std::string(1, static_cast<char>('A' + i)) : fmt::format("#{}", i + 1);
 }
 
 Document comparison_document(const std::vector<ComparedStep>& steps) {

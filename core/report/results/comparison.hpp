@@ -30,6 +30,9 @@ struct ComparedStep {
 /// what is missing.
 [[nodiscard]] ComparedStep read_result(const std::string& json, const std::string& origin);
 
+/// "A", "B", ..., "Z", "#27", ...: what the i-th column is called.
+[[nodiscard]] std::string letter_of(std::size_t i);
+
 /// Seconds per step that `b` takes more than `a`, by category. They add up to the difference of the two breakdowns'
 /// totals.
 [[nodiscard]] Breakdown difference(const Breakdown& a, const Breakdown& b);

@@ -97,8 +97,10 @@ int import(const Arguments& arguments, Console& console) {
   if (what == "trace") return import_trace(arguments, console);
   if (what == "collectives") return import_collectives(arguments, console);
   if (what == "job") return import_job(arguments, console);
+  if (what == "fleet") return import_fleet(arguments, console);
   if (what != "topology")
-    throw unknown_name("kind of import", what, std::vector<std::string>{"job", "topology", "trace", "collectives"});
+    throw unknown_name("kind of import", what,
+                       std::vector<std::string>{"job", "topology", "trace", "collectives", "fleet"});
   return import_topology(arguments, console);
 }
 
@@ -106,7 +108,7 @@ int import(const Arguments& arguments, Console& console) {
 
 Verb import_verb() {
   return {"import",
-          "What other programs wrote: training jobs, machines, profilers' traces, nccl-tests' tables.",
+          "What other programs wrote: training jobs, machines, traces, nccl-tests' tables, shared clusters.",
           {"rehearse import job pretrain.sh --cluster dgx_h100 -o job.json",
            "rehearse import job train.toml --cluster dgx_h100 --gpus 64 -o job.json",
            std::string("rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids ") +
@@ -114,12 +116,14 @@ Verb import_verb() {
            "rehearse import topology topology.xml -o mybox.json",
            "rehearse import topology graph.xml --machine mybox.json -o mybox.json",
            "rehearse import trace rank0.json.gz rank1.json.gz -o job.json",
-           "rehearse import collectives all_reduce.txt -o measured.json"},
-          {{"WHAT", "job, topology, trace or collectives"},
+           "rehearse import collectives all_reduce.txt -o measured.json",
+           "rehearse import fleet sacct.txt --nodes 16 --gpus 8 -o fleet.json"},
+          {{"WHAT", "job, topology, trace, collectives or fleet"},
            {"FILE",
             "job: a launch script, YAML, TOML or JSON of training software, and the files that it reads; topology: "
             "what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML; trace: PyTorch's profiler or "
-            "Chakra, a file per rank; collectives: what nccl-tests print",
+            "Chakra, a file per rank; collectives: what nccl-tests print; fleet: what `sacct --parsable2` prints, or "
+            "Kubernetes manifests of nodes, jobs and Kueue's or KAI's queues",
             true, true}},
           {{"--gpu", "ID", "GPU model ('rehearse list gpus'), where the file does not say it"},
            {"--cpu", "LINK",
@@ -128,13 +132,13 @@ Verb import_verb() {
            {"--nvlinks", "WHERE",
             "file: as the file says; switch: all to NVSwitches, for templates that leave them out; none", "file"},
            {"--no-p2p", "", "GPUs have no access to each other's memory"},
-           {"--machine", "ID|FILE", "machine that a graph XML belongs to"},
+           {"--machine", "ID|FILE", "machine that a graph XML belongs to; fleet: of each node"},
            {"--name", "NAME", "name of the machine", "Imported from FILE"},
            {"--step", "N", "trace: the step that becomes a workload", "the last one"},
            {"--format", "FORMAT", "job, trace: form of the report", "table"},
            {"--cluster", "NAME", "job: a machine or a cluster, by name or file"},
            {"--network", "NAME", "job: the network between machines"},
-           {"--gpus", "N", "job: on how many GPUs, where the files do not say it, or on others"},
+           {"--gpus", "N", "job: on how many GPUs, where the files do not say it, or on others; fleet: of each node"},
            {"--framework", "NAME", "job: the software and its release, such as megatron-core@0.12"},
            {"--model", "NAME|FILE", "job: a registered model, or a config.json"},
            {"--vocabulary", "N", "job: rows of the word table"},
@@ -144,7 +148,7 @@ Verb import_verb() {
            {"--set", "KEY=VALUE", "job: a setting that goes before the job's own", "", true},
            {"--op", "NAME", "collectives: what was measured, where the text does not say"},
            {"--ranks", "N", "collectives: between how many ranks, where the text does not say"},
-           {"--nodes", "N", "collectives: on how many nodes, where the text does not say"},
+           {"--nodes", "N", "collectives: on how many nodes, where the text does not say; fleet: of the cluster"},
            {"--in-place", "", "collectives: the columns of in-place calls"},
            {"-o,--output", "FILE",
             "write the scenario, the machine file, the workload or the table there; beside a machine file, a cluster "

@@ -9,6 +9,8 @@ namespace rehearse::cli {
 int import_trace(const Arguments& arguments, Console& console);
 /// `import collectives FILE...`: a table of measured collectives.
 int import_collectives(const Arguments& arguments, Console& console);
+/// `import fleet FILE...`: a shared cluster with its queues and jobs, as other schedulers state them.
+int import_fleet(const Arguments& arguments, Console& console);
 /// `import job FILE...`: a scenario, and what became of every setting.
 int import_job(const Arguments& arguments, Console& console);
 

@@ -12,6 +12,7 @@ const kPages = {
   search: search_page,
   sweep: sweep_page,
   plan: plan_page,
+  fleet: fleet_page,
   collectives: collectives_page,
   topology: topology_page,
 };

@@ -22,6 +22,13 @@ const kTimes = [
   [1e-6, 'µs'],
   [1e-9, 'ns'],
 ];
+// Of what people wait for.
+const kWaits = [
+  [48 * 3600, 86400, 'days'],
+  [3600, 3600, 'h'],
+  [60, 60, 'min'],
+  [0, 1, 's'],
+];
 const kBytes = [
   [1e15, 'PB'],
   [1e12, 'TB'],
@@ -60,6 +67,10 @@ const parts_of = {
     return [significant(v), u];
   },
   gib: (x) => [fixed(x / kGiB, 2), 'GiB'],
+  wait: (x) => {
+    const [, factor, unit] = kWaits.find(([from]) => x >= from);
+    return [significant(x / factor, 3), unit];
+  },
   percent: (x) => [fixed(100 * x, 1), '%'],
   signed_percent: (x) => [signed(x, fixed(100 * Math.abs(x), 1)), '%'],
   days: (x) => [significant(x, 3), x === 1 ? 'day' : 'days'],
@@ -79,6 +90,7 @@ const seconds = (x) => {
   return joined([significant(v), u]);
 };
 const percent = (x) => text_of('percent', x);
+const hours_text = (x) => text_of('wait', x);
 const signed_seconds = (x) => signed(x, seconds(Math.abs(x)));
 const round_percent = (x) => `${significant(100 * x)}\u00a0%`; // On axes.
 
