@@ -9,7 +9,6 @@
 #include "core/estimate/walk/rank_leaders.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
-#include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -178,7 +177,7 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
 }
 
 double EstimatePrices::stretch(int body, int role) {
-  return kernel_stretch(cost_.price_body(p_, nth(p_.bodies, body), rank_of(role), context(role)));
+  return launch_stretch(p_, cost_, nth(p_.bodies, body), rank_of(role), context(role), CostModel::kOncePerKernel);
 }
 
 void EstimatePrices::set_microbatch(int number) {
