@@ -9,7 +9,6 @@
 #include "core/estimate/walk/rank_leaders.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/play/player/closed_body.hpp"
-#include "core/price/body_play.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -178,7 +177,7 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
 }
 
 double EstimatePrices::stretch(int body, int role) {
-  return kernel_stretch(cost_.price_body(p_, nth(p_.bodies, body), rank_of(role), context(role)));
+  return launch_stretch(p_, cost_, nth(p_.bodies, body), rank_of(role), context(role), CostModel::kOncePerKernel);
 }
 
 void EstimatePrices::set_microbatch(int number) {
@@ -187,35 +186,12 @@ void EstimatePrices::set_microbatch(int number) {
 }
 
 ComputeWork EstimatePrices::play(int body, int role) {
-  const Body& b = nth(p_.bodies, body);
-  const double stretch = this->stretch(body, role);
-  std::vector<BodyTask> tasks;
-  for (const auto v : b.graph.vertices()) {
-    const Task& task = b.graph[v];
-    BodyTask t;
-    t.stream = task.stream;
-    for (const std::size_t before : b.graph.before(v)) t.after.push_back(static_cast<int>(before));
-    if (p_.exprs.evaluate(task.predicate, context(role)) != 0) {
-      t.computes = std::holds_alternative<ComputeTask>(task.kind);
-      if (std::holds_alternative<CollectiveTask>(task.kind)) {
-        const Transfer& c = collective(body, static_cast<int>(v), role);
-        t.priced.time = Seconds{c.seconds};
-        t.priced.category = category_of_stream(p_, task.stream);
-        t.load = c.load;
-      } else {
-        t.priced = cost_.price(p_, task, b, rank_of(role), context(role));
-        if (t.computes) t.priced.time *= stretch;
-      }
-    }
-    tasks.push_back(std::move(t));
-  }
-  PricedBody played = play_body(tasks);
-  attribute_stretch(played.breakdown, stretch);
-  double quiet_from = 0;
-  for (const PricedBody::TaskSpan& s : played.spans)
-    if (!nth(tasks, s.task).computes) quiet_from = std::max(quiet_from, s.end.value());
-  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from,
-          played.breakdown};
+  const auto [played, quiet] = play_alone(p_, cost_, call(body, role, context(role)), stretch(body, role),
+                                          [&](const WholeBodies::Call&, int task) {
+                                            const Transfer& t = collective(body, task, role);
+                                            return CallPrice{t.seconds, t.wait, t.load};
+                                          });
+  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, quiet.value(), played.breakdown};
 }
 
 ComputeWork EstimatePrices::task(int body, int task, int role) {

@@ -60,6 +60,13 @@ ChunkLayout::ChunkLayout(const Network& network, const StrategySettings& setting
       backward += nth(contents_, c * stages_ + s).blocks();
     }
   }
+  for (int stage = 0; stage < stages_; ++stage) {
+    auto& list = of_stage_.emplace_back();
+    for (int c = 0; c < per_stage_; ++c) {
+      if (list.empty() || list.back().first != content(stage, c)) list.emplace_back(content(stage, c), 0);
+      ++list.back().second;
+    }
+  }
   if (!by_kind_) return;
   std::vector<ChunkContent> kinds(kChunkKinds);
   if (n == 1) {

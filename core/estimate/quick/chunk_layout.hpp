@@ -41,6 +41,8 @@ class ChunkLayout {
     const int number = chunk * stages_ + stage;
     return by_kind_ ? static_cast<int>(chunk_kind(number, stages_ * per_stage_)) : number;
   }
+  /// What the stage's chunks hold: indices of contents, each with how many chunks hold it.
+  [[nodiscard]] const std::vector<std::pair<int, int>>& contents_of(int stage) const { return nth(of_stage_, stage); }
   /// Blocks of the stage before those of the chunk, in the order of the pass (0 forward, 1 backward).
   [[nodiscard]] int blocks_before(int stage, int chunk, int direction) const {
     return nth(before_, (stage * per_stage_ + chunk) * 2 + direction);
@@ -53,6 +55,7 @@ class ChunkLayout {
   int stages_, per_stage_;
   bool by_kind_ = true, equal_ = true;
   std::vector<ChunkContent> contents_;
+  std::vector<std::vector<std::pair<int, int>>> of_stage_;
   std::vector<int> before_;
 };
 

@@ -17,7 +17,6 @@
 #include "core/estimate/quick/quick_step.hpp"
 #include "core/estimate/quick/quick_tables.hpp"
 #include "core/strategy/lower.hpp"
-#include "core/strategy/roles/update_in_backward.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse {
@@ -59,6 +58,11 @@ Workload with_layers(Workload w, int layers) {
 }
 
 bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
+
+/// Whether a layer's passes depend on where it stands among those of its stage.
+bool place_matters(const StrategySettings& s) {
+  return s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block);
+}
 
 /// Whether a forward and a backward run interleaved.
 bool pairs_passes(const Schedule& schedule, const StrategySettings& s) { return s.pp > 1 && schedule.pairs(); }
@@ -123,7 +127,6 @@ struct QuickEstimator::Impl {
   QuickEstimate evaluate(const StrategySettings& s);
   std::optional<QuickEstimate> closed_form(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
-  [[nodiscard]] bool in_closed_form(const StrategySettings& s);
   [[nodiscard]] bool few_tell(const StrategySettings& s);
   [[nodiscard]] bool groups_alike(int size, int stride);
   [[nodiscard]] bool pairs_alike();
@@ -164,19 +167,6 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
     out.memory = std::move(memory);
   }
   return out;
-}
-
-/// Settings whose steps are whole passes over layers.
-bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
-  const TrainingSettings& t = workload.training;
-  if (!stack || updates_in_backward(s) || s.data_parallel != DataParallelism::replicas || s.deferred_head_gradients > 0)
-    return false;
-  if (s.tile_h * s.tile_w > 1 || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty())
-    return false;
-  if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed ||
-      (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block)))
-    return false;
-  return s.pp > 1 || s.virtual_stages == 1;
 }
 
 /// Whether tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts
@@ -456,7 +446,8 @@ std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySet
     return closed_form(completed);
   }
   QuickParts parts;
-  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
+  if (!whole || !stack || place_matters(s) ||
+      !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
     return {};
   QuickEstimate out;
   out.closed_form = true;

@@ -275,19 +275,14 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) {
   const PipelineShape& shape = parts.shape;
   const int stage = parts.mesh->stages()[kind].role;
   Breakdown out;
-  const auto add = [&](int content, int times) {
-    for (std::size_t d = 0; d < 2 && times > 0; ++d) {
+  for (const auto& [content, times] : parts.layout->contents_of(stage)) {
+    for (std::size_t d = 0; d < 2; ++d) {
       const QuickCosts::Pass& of = costs_.passes[2 * static_cast<std::size_t>(content) + d];
       Breakdown pass = of.pass->work.breakdown;
       if (of.prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
       pass *= static_cast<double>(times) * shape.microbatches;
       out += pass;
     }
-  };
-  for (int chunk = 0, alike = 1; chunk < shape.virtual_stages; chunk += alike, alike = 1) {
-    const int content = parts.layout->content(stage, chunk);
-    while (chunk + alike < shape.virtual_stages && parts.layout->content(stage, chunk + alike) == content) ++alike;
-    add(content, alike);
   }
   if (parts.pairs != nullptr) {
     for (const auto& [forward, backward, times] : pairs_of(parts, stage)) {

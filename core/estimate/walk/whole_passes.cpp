@@ -14,7 +14,7 @@ namespace {
 /// Tasks of one or two bodies in the order in which the host issues them.
 class PassPlay {
  public:
-  PassPlay(const Program& p, const CostModel& cost, CallPrices& calls)
+  PassPlay(const Program& p, const CostModel& cost, const PriceOfTask& calls)
       : p_(p), cost_(cost), calls_(calls), host_(static_cast<StreamId>(p.streams.size())) {}
 
   struct Issued {
@@ -36,7 +36,7 @@ class PassPlay {
       for (const std::size_t before : on.body.graph.before(v)) t.after.push_back(on.of_task[before]);
       if (gate_ >= 0) t.after.push_back(gate_);
       const bool runs = p_.exprs.evaluate(task.predicate, on.call.at) != 0;
-      if (runs) price(task, on, t);
+      if (runs) price(static_cast<int>(v), on, t);
       on.of_task.push_back(static_cast<int>(tasks_.size()));
       tasks_.push_back(std::move(t));
       if (runs && task.host_wait) let_host_wait(cost_.launch_overhead(p_, on.call.rank));
@@ -53,6 +53,14 @@ class PassPlay {
     return out;
   }
 
+  /// Seconds at the end in which no collective runs.
+  [[nodiscard]] Seconds quiet_at_end(const PricedBody& played) const {
+    Seconds last{0};
+    for (const PricedBody::TaskSpan& s : played.spans)
+      if (const BodyTask& t = nth(tasks_, s.task); !t.computes && t.stream != host_) last = max(last, s.end);
+    return played.duration - last;
+  }
+
   /// When the tasks of one call begin and end.
   [[nodiscard]] std::pair<Seconds, Seconds> span_of(const Issued& call, const PricedBody& played) const {
     std::vector<char> own(tasks_.size(), 0);
@@ -67,11 +75,10 @@ class PassPlay {
   }
 
  private:
-  void price(const Task& task, const Issued& on, BodyTask& t) {
-    if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
-      const Bytes bytes = CostModel::collective_bytes(p_, task, on.body, on.call.at);
-      const CallPrice& price = calls_.call(
-          {c->op, c->group, on.call.rank, bytes.value(), CallOptions{.packed = c->packed, .direct = c->direct}});
+  void price(int v, const Issued& on, BodyTask& t) {
+    const Task& task = on.body.graph[static_cast<std::size_t>(v)];
+    if (std::holds_alternative<CollectiveTask>(task.kind)) {
+      const CallPrice price = calls_(on.call, v);
       t.priced.time = Seconds{price.seconds};
       t.priced.category = category_of_stream(p_, task.stream);
       t.load = price.load;
@@ -97,7 +104,7 @@ class PassPlay {
 
   const Program& p_;
   const CostModel& cost_;
-  CallPrices& calls_;
+  const PriceOfTask& calls_;
   StreamId host_;  ///< No stream of the Program's.
   std::vector<BodyTask> tasks_;
   std::map<TimeCategory, Seconds> added_;  ///< By launches to kernels.
@@ -105,6 +112,30 @@ class PassPlay {
 };
 
 }  // namespace
+
+PlayedPass play_alone(const Program& program, const CostModel& cost, const WholeBodies::Call& call, double stretch,
+                      const PriceOfTask& calls) {
+  PassPlay play(program, cost, calls);
+  PassPlay::Issued issued = play.begin(call, stretch);
+  play.issue(issued, issued.body.graph.size());
+  PlayedPass out{play.run(), {}};
+  out.quiet_at_end = play.quiet_at_end(out.body);
+  return out;
+}
+
+WholePasses::WholePasses(const Program& program, const CostModel& cost, CallPrices& calls)
+    : p_(program),
+      cost_(cost),
+      price_of_task_([&program, &calls](const Call& call, int v) {
+        const Body& body = nth(program.bodies, call.body);
+        const Task& task = body.graph[static_cast<std::size_t>(v)];
+        const auto& c = std::get<CollectiveTask>(task.kind);
+        const Bytes bytes = CostModel::collective_bytes(program, task, body, call.at);
+        return calls.call(
+            {c.op, c.group, call.rank, bytes.value(), CallOptions{.packed = c.packed, .direct = c.direct}});
+      }),
+      meets_others_(program.groups.size(), 0),
+      used_(program.groups.size(), 0) {}
 
 WholePasses::Key WholePasses::key_of(const Call& c) {
   const auto [matters, unknown] = stage_matters_.try_emplace(c.body, false);
@@ -128,7 +159,7 @@ const PricedBody* WholePasses::price(const Call& c) {
   if (is_closed(p_, cost_.cluster(), body, c.rank)) {
     at->second = cost_.price_body(p_, body, c.rank, c.at, c.launches);
   } else {
-    PassPlay play(p_, cost_, calls_);
+    PassPlay play(p_, cost_, price_of_task_);
     PassPlay::Issued issued = play.begin(c, stretch(c));
     play.issue(issued, body.graph.size());
     at->second = play.run();
@@ -141,7 +172,7 @@ const WholeBodies::Pair* WholePasses::price_pair(const Call& first, const Call& 
   if (!whole(first.body, first.rank) || !whole(second.body, second.rank)) return nullptr;
   const auto [at, fresh] = pairs_.try_emplace({key_of(first), key_of(second)});
   if (!fresh) return &at->second;
-  PassPlay play(p_, cost_, calls_);
+  PassPlay play(p_, cost_, price_of_task_);
   PassPlay::Issued a = play.begin(first, stretch(first)), b = play.begin(second, stretch(second));
   const auto left = [](const PassPlay::Issued& on) { return on.of_task.size() < on.body.graph.size(); };
   for (std::size_t segment = 0; left(a) || left(b); ++segment) {

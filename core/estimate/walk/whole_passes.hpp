@@ -4,6 +4,7 @@
 // and it is played once.
 
 #include <array>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -15,14 +16,20 @@
 
 namespace rehearse {
 
+/// What a collective of a call costs; `task` is its vertex in the body.
+using PriceOfTask = std::function<CallPrice(const WholeBodies::Call& call, int task)>;
+
+struct PlayedPass {
+  PricedBody body;
+  Seconds quiet_at_end;  ///< Time at the end in which no collective of it runs.
+};
+/// One call by itself, as the host issues it, its kernels `stretch` times as long.
+[[nodiscard]] PlayedPass play_alone(const Program& program, const CostModel& cost, const WholeBodies::Call& call,
+                                    double stretch, const PriceOfTask& calls);
+
 class WholePasses final : public WholeBodies {
  public:
-  WholePasses(const Program& program, const CostModel& cost, CallPrices& calls)
-      : p_(program),
-        cost_(cost),
-        calls_(calls),
-        meets_others_(program.groups.size(), 0),
-        used_(program.groups.size(), 0) {}
+  WholePasses(const Program& program, const CostModel& cost, CallPrices& calls);
 
   /// Calls on this group may have to wait for ranks of another kind. Returns whether bodies were taken as whole that
   /// now are not.
@@ -50,7 +57,7 @@ class WholePasses final : public WholeBodies {
 
   const Program& p_;
   const CostModel& cost_;
-  CallPrices& calls_;
+  PriceOfTask price_of_task_;
   std::vector<char> meets_others_, used_;      ///< By Program group.
   std::map<std::pair<int, int>, bool> whole_;  ///< By body and class.
   int class_ = 0;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/config/settings/strategy.hpp"
+#include "core/estimate/quick/quick_estimate.hpp"
 #include "core/estimate/walk/rank_kinds.hpp"
 #include "core/play/player/actors.hpp"
 #include "core/strategy/workload.hpp"
@@ -193,7 +194,12 @@ Compared llama_with(const std::string& name, const std::function<void(Workload&,
   s.microbatch = 2;
   change(w, s);
   const Site& h100 = site({"dgx_h100", 1, "rail_ndr"});
-  return compare(name, lower(w, s, h100.cluster), h100, s, steps);
+  Compared out = compare(name, lower(w, s, h100.cluster), h100, s, steps);
+  QuickEstimator quick(w, h100.cluster, h100.cost, {}, steps);
+  const QuickEstimate e = quick(s, w.training);
+  INFO(name << (e.closed_form ? ", told from tables" : ""));
+  CHECK(e.step_time.value() == Approx(out.analytic).epsilon(0.01));
+  return out;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/quick/quick_estimate.hpp"
+#include "core/price/stage_memory.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/strategy.hpp"
 #include "core/strategy/workload.hpp"
@@ -114,8 +115,16 @@ TEST_CASE("scenarios of every registered strategy are estimated as they are play
       Compared row = compare(fmt::format("{}: {}, {} step(s)", entry.name, d.name, steps),
                              lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps);
       QuickEstimator quick(d.workload, d.site->cluster, d.site->cost, {}, steps);
-      row.estimated = quick(d.strategy, d.workload.training).step_time.value();
+      const QuickEstimate e = quick(d.strategy, d.workload.training);
+      row.estimated = e.step_time.value();
+      row.name += e.closed_form ? ", told from tables" : "";
       rows.push_back(row);
+      if (!e.closed_form) continue;
+      const Bytes needed = memory_report(lower(d.workload, d.strategy, d.site->cluster), d.site->cluster, MemoryRule())
+                               .tightest()
+                               .needed;
+      INFO(row.name);
+      CHECK(e.needed.value() == Approx(needed.value()).epsilon(1e-3));
     }
   }
   CHECK(drawn.size() == entries.size());
