@@ -83,9 +83,7 @@ class Rows {
   };
   static inline const std::vector<Part> kNothing{};
 
-  [[nodiscard]] double middle(int column) const {
-    return result_.begin.value() + (column + 0.5) / room_ * longest_;
-  }
+  [[nodiscard]] double middle(int column) const { return result_.begin.value() + (column + 0.5) / room_ * longest_; }
   [[nodiscard]] bool inside(int column) const { return middle(column) < result_.end.value(); }
 
   /// The letter of the queue that holds most; a capital where no GPU of the node is free.
@@ -139,15 +137,17 @@ std::string draw_plans(const std::vector<LessonAnswer>& answers, const TextStyle
     for (std::size_t n = 0; n < std::min(f.nodes.size(), kMostNodes); ++n)
       row(f.nodes[n].name, rows.node(static_cast<int>(n)));
     if (f.nodes.size() > kMostNodes) out += fmt::format("and {} nodes more\n", f.nodes.size() - kMostNodes);
-    for (const auto& [queue, letter] : rows.letters()) row(queue.empty() ? "waits" : queue + " waits", rows.waiting(queue));
+    for (const auto& [queue, letter] : rows.letters())
+      row(queue.empty() ? "waits" : queue + " waits", rows.waiting(queue));
     meanings.clear();
     for (const auto& [queue, letter] : rows.letters())
       meanings += fmt::format("{} {}, ", letter, queue.empty() ? "jobs" : queue);
   }
-  return out + wrap(fmt::format("1 character = {}; {}a capital: no GPU of the node is free, . the whole node is free; "
-                                "digits: jobs that wait",
-                                fleet_report::time_text(Seconds{longest / room}), meanings),
-                    style.width) +
+  return out +
+         wrap(fmt::format("1 character = {}; {}a capital: no GPU of the node is free, . the whole node is free; "
+                          "digits: jobs that wait",
+                          fleet_report::time_text(Seconds{longest / room}), meanings),
+              style.width) +
          "\n";
 }
 
@@ -183,9 +183,9 @@ Table fleet_table(const std::vector<LessonAnswer>& answers) {
 
 Bar hours_bar(const LessonAnswer& a) {
   const auto hours = [&a](const char* part) { return figure_of(a, std::string("hours.") + part); };
-  const std::array<double, kHoursParts.size()> sizes{hours("useful"),    hours("lost"),  hours("restarts"),
-                                                     hours("down"),      hours("quota"), hours("fragments"),
-                                                     hours("order"),     hours("busy"),  hours("unwanted")};
+  const std::array<double, kHoursParts.size()> sizes{hours("useful"), hours("lost"),  hours("restarts"),
+                                                     hours("down"),   hours("quota"), hours("fragments"),
+                                                     hours("order"),  hours("busy"),  hours("unwanted")};
   return {a.key, in_order(kHoursParts, sizes), with_commas(hours("capacity"))};
 }
 
