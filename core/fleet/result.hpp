@@ -14,7 +14,7 @@ namespace rehearse::fleet {
 /// Why a job waits.
 enum class Why {
   order,      ///< GPUs are free that it could take, and the policy keeps them for a job before it.
-  quota,      ///< Its queue, or one above it, has all that it may have.
+  quota,      ///< Enough GPUs are free, and its queue, or one above it, has all that it may have.
   fragments,  ///< Enough GPUs are free, but not where its pods could stand.
   busy,       ///< Fewer GPUs are free than it asks for.
 };

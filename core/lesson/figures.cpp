@@ -93,7 +93,7 @@ std::optional<double> figure(const std::vector<LessonAnswer>& answers, const std
   const std::string wanted = name.substr(dot + 1);
   const auto found = at->figures.find(wanted);
   if (found != at->figures.end()) return found->second;
-  if (at->figures.at("fits") == 0) return std::nullopt;
+  if (!at->fleet && at->figures.at("fits") == 0) return std::nullopt;
   std::vector<std::string> valid;
   for (const auto& [known, value] : at->figures) valid.push_back(known);
   throw unknown_name("figure", wanted, valid);

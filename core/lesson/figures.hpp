@@ -16,17 +16,37 @@
 //                                              messages a trace tells apart ("dp" always; "tp" and "tile" run as parts
 //                                              of their layers)
 //   link.used, link.bytes                      the busiest link's share of the step and its bytes
+//
+// Of a fleet:
+//
+//   gpus, jobs, ended, preemptions, played     `played` in seconds, from the first arrival to the last end
+//   wait.mean, wait.p50, wait.p90, wait.most   seconds that jobs waited; completion: mean from arrival to end
+//   held, fairness                             share of all GPU time that jobs held; Jain's index
+//   hours.PART                                 GPU-hours; PART is useful, lost, restarts, down, order, quota,
+//   fragments, busy (free while a job waited, by why) or unwanted. They add up to hours.capacity
+//   waited.WHY                                 seconds that all jobs together waited for order, quota, fragments, busy
+//   queue.NAME.own, .held, .asked              GPUs, on average; queue.NAME.preemptions, .wait.mean, .wait.p90,
+//   .wait.most, .completion                    of its jobs
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/lesson/formula.hpp"
+#include "core/report/fleet/fleet_report.hpp"
 #include "core/report/results/step_report.hpp"
 
 namespace rehearse {
 
 using Figures = std::map<std::string, double>;
+
+/// A fleet and what it did.
+struct FleetAnswer {
+  fleet::Fleet fleet;
+  fleet::FleetResult result;
+  [[nodiscard]] PlayedFleet played(const std::string& label) const { return {label, &fleet, &result}; }
+};
 
 /// What became of one plan of a lesson. Where it does not fit, `report` holds head and memory only.
 struct LessonAnswer {
@@ -34,9 +54,11 @@ struct LessonAnswer {
   std::string title;
   StepReport report;
   Figures figures;
+  std::shared_ptr<const FleetAnswer> fleet{};  ///< Of a plan that is a fleet, which has no report.
 };
 
 [[nodiscard]] Figures figures_of(const StepReport& report);
+[[nodiscard]] Figures figures_of(const FleetAnswer& answer);
 
 /// The value of KEY.FIGURE. Nothing where the plan does not fit and the figure is one of time. Throws Error (usage)
 /// with did-you-mean for a plan or figure that is not there.

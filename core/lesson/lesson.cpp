@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kStandings{"measured", "unverified", "claim"};
-constexpr std::array<std::string_view, 4> kPictures{"steps", "time", "memory", "bars"};
+constexpr std::array<std::string_view, 6> kPictures{"steps", "time", "memory", "bars", "nodes", "hours"};
 
 template <class Names>
 std::vector<std::string> words(const Names& names) {
@@ -54,7 +54,10 @@ LessonPlan read_plan(ObjectReader in, const fs::path& folder) {
   if (!is_word(out.key))
     in.fail("key", fmt::format("'{}' is not a lower-case word", out.key), "letters, digits and _, a letter first");
   out.title = in.string("title");
-  out.scenario = (folder / in.string("scenario")).lexically_normal().string();
+  out.is_fleet = in.has("fleet");
+  if (out.is_fleet && in.has("scenario")) in.fail("fleet", "stands beside 'scenario'", "state either of them");
+  in.expect("fleet"), in.expect("scenario");
+  out.file = (folder / in.string(out.is_fleet ? "fleet" : "scenario")).lexically_normal().string();
   out.changes = optional_strings(in, "set");
   in.finish();
   return out;
@@ -120,6 +123,24 @@ void check_names(const Lesson& lesson, const std::vector<std::string>& names, co
   }
 }
 
+/// Plans are all of one kind, and pictures are of that kind.
+void check_kinds(const Lesson& lesson, const std::string& at) {
+  const bool fleets = lesson.plans.front().is_fleet;
+  for (std::size_t i = 0; i < lesson.plans.size(); ++i)
+    if (lesson.plans[i].is_fleet != fleets)
+      throw Error(ErrorKind::usage, "a scenario and a fleet in one lesson", fmt::format("{}plans/{}", at, i),
+                  "plans of a lesson are all of one kind");
+  for (std::size_t i = 0; i < lesson.pictures.size(); ++i) {
+    const PictureKind kind = lesson.pictures[i].kind;
+    const bool of_fleets = kind == PictureKind::nodes || kind == PictureKind::hours;
+    if (kind != PictureKind::bars && of_fleets != fleets)
+      throw Error(ErrorKind::usage,
+                  fmt::format("no picture of kind '{}' of {}", nth(kPictures, kind), fleets ? "a fleet" : "a scenario"),
+                  fmt::format("{}pictures/{}/kind", at, i),
+                  fleets ? "\"nodes\", \"hours\" or \"bars\"" : "\"steps\", \"time\", \"memory\" or \"bars\"");
+  }
+}
+
 void check(const Lesson& lesson) {
   const std::string at = lesson.origin + ": /";
   if (lesson.plans.empty()) throw Error(ErrorKind::usage, "a lesson without plans", at + "plans");
@@ -128,6 +149,7 @@ void check(const Lesson& lesson) {
       if (lesson.plans[i].key == lesson.plans[j].key)
         throw Error(ErrorKind::usage, fmt::format("two plans are '{}'", lesson.plans[i].key),
                     fmt::format("{}plans/{}/key", at, i));
+  check_kinds(lesson, at);
   for (std::size_t i = 0; i < lesson.says.size(); ++i) {
     const Saying& s = lesson.says[i];
     const std::string where = fmt::format("{}says/{}", at, i);

@@ -14,6 +14,9 @@
 //     "shows": [{ "claim": "the funnel is slower", "holds": "funnel.step_time > ddp.step_time" }],
 //     "next": ["rehearse simulate ..."] }
 //
+// A plan may have a "fleet" in place of a "scenario": a shared cluster that is played under its policy. Plans of one
+// lesson are all of one kind.
+//
 // Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp. All errors are Error (usage) with the place in
 // the file.
 
@@ -30,11 +33,19 @@ inline constexpr const char* kLessonSchema = "rehearse/lesson/v1";
 struct LessonPlan {
   std::string key;  ///< Lower-case word: what figures start with, and the label in pictures.
   std::string title;
-  std::string scenario;              ///< File, found from the lesson's own place.
+  std::string file;                  ///< Of the scenario or fleet, found from the lesson's own place.
+  bool is_fleet = false;             ///< It is a shared cluster (rehearse/fleet/v1).
   std::vector<std::string> changes;  ///< As --set takes them.
 };
 
-enum class PictureKind { steps, time, memory, bars };
+enum class PictureKind {
+  steps,
+  time,
+  memory,
+  bars,
+  nodes,  ///< Of fleets: which queue holds each node over time, and how many jobs wait.
+  hours   ///< Of fleets: where all GPU-hours went.
+};
 
 struct LessonPicture {
   PictureKind kind = PictureKind::steps;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/lesson/fleet_pictures.hpp"
 #include "core/lesson/pictures.hpp"
 #include "core/play/words.hpp"
 #include "core/report/results/error_figures.hpp"
@@ -24,6 +25,10 @@ FigureLookup lookup(const LessonReportAnswers& answers) {
 Facts plan_facts(const LessonReportAnswers& answers) {
   Facts facts{"Plans", {}};
   for (const LessonAnswer& a : answers) {
+    if (a.fleet) {
+      facts.rows.emplace_back(a.key, fmt::format("{}: {}", a.title, fleet_summary(*a.fleet)));
+      continue;
+    }
     const PlanSummary& p = a.report.head.plan;
     facts.rows.emplace_back(a.key, fmt::format("{}: {} on {} {}, {}: {}", a.title, p.model, with_commas(p.gpus),
                                                p.gpus == 1 ? "GPU" : "GPUs", p.cluster, p.strategy));
@@ -34,6 +39,7 @@ Facts plan_facts(const LessonReportAnswers& answers) {
 std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
 
 Table plan_table(const LessonReportAnswers& answers) {
+  if (answers.front().fleet) return fleet_table(answers);
   const std::string samples = answers.front().report.head.plan.samples + "/s";
   Table table{
       "", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};

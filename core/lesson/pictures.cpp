@@ -2,69 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/lesson/bars.hpp"
+#include "core/lesson/fleet_pictures.hpp"
 #include "core/report/formats/format.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr int kLeastRoom = 20;
-
 using PicturesAnswers = std::vector<LessonAnswer>;
 
-/// A bar of parts, each a character repeated.
-struct Bar {
-  std::string label;
-  std::vector<std::pair<char, double>> parts;
-  std::string value;  ///< Stands behind it.
-  [[nodiscard]] double length() const {
-    double sum = 0;
-    for (const auto& [symbol, size] : parts) sum += size;
-    return sum;
-  }
-};
-
-/// To the scale of the longest; ends of parts are rounded, so that bars of equal length stay equal.
-std::string draw_bars(const std::vector<Bar>& bars, const TextStyle& style) {
-  std::size_t label = 0, value = 0;
-  double longest = 0;
-  for (const Bar& b : bars) {
-    label = std::max(label, b.label.size());
-    value = std::max(value, b.value.size());
-    longest = std::max(longest, b.length());
-  }
-  const int room = std::max(kLeastRoom, style.width - static_cast<int>(label + value) - 4);
-  std::string out;
-  for (const Bar& b : bars) {
-    std::string cells;
-    double end = 0;
-    for (const auto& [symbol, size] : b.parts) {
-      end += size;
-      const auto until = static_cast<std::size_t>(longest > 0 ? std::lround(end / longest * room) : 0);
-      if (until > cells.size()) cells.append(until - cells.size(), symbol);
-    }
-    out += fmt::format("{:<{}} |{:<{}} {:>{}}\n", b.label, label, cells, room, b.value, value);
-  }
-  return out;
-}
-
-struct Part {
-  char symbol;
-  const char* meaning;
-};
-
 /// What of a step counts as what. Later rows of a bar stand further right.
-constexpr std::array<Part, 6> kTimeParts{{{'#', "compute"},
-                                          {'r', "recomputation"},
-                                          {'o', "optimizer"},
-                                          {'=', "communication and copies"},
-                                          {'i', "input"},
-                                          {'.', "waiting"}}};
+constexpr std::array<BarPart, 6> kTimeParts{{{'#', "compute"},
+                                             {'r', "recomputation"},
+                                             {'o', "optimizer"},
+                                             {'=', "communication and copies"},
+                                             {'i', "input"},
+                                             {'.', "waiting"}}};
 
 std::size_t time_part(TimeCategory c) {
   switch (c) {
@@ -77,26 +35,6 @@ std::size_t time_part(TimeCategory c) {
   }
 }
 
-template <std::size_t N>
-std::string legend(const std::array<Part, N>& parts, const std::vector<Bar>& bars) {
-  std::string out;
-  for (const Part& p : parts) {
-    const bool used = std::any_of(bars.begin(), bars.end(), [&](const Bar& b) {
-      return std::any_of(b.parts.begin(), b.parts.end(),
-                         [&](const auto& part) { return part.first == p.symbol && part.second > 0; });
-    });
-    if (used) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", p.symbol, p.meaning);
-  }
-  return out;
-}
-
-template <std::size_t N>
-std::vector<std::pair<char, double>> in_order(const std::array<Part, N>& parts, const std::array<double, N>& sizes) {
-  std::vector<std::pair<char, double>> out;
-  for (std::size_t i = 0; i < N; ++i) out.emplace_back(parts[i].symbol, sizes[i]);
-  return out;
-}
-
 Bar time_bar(const LessonAnswer& a) {
   std::array<double, kTimeParts.size()> sizes{};
   for (int c = 0; c < kTimeCategories; ++c)
@@ -104,12 +42,12 @@ Bar time_bar(const LessonAnswer& a) {
   return {a.key, in_order(kTimeParts, sizes), to_string(a.report.metrics.step_time)};
 }
 
-constexpr std::array<Part, 6> kMemoryParts{{{'w', "weights"},
-                                            {'g', "gradients"},
-                                            {'o', "optimizer"},
-                                            {'a', "activations"},
-                                            {'b', "buffers"},
-                                            {'f', "framework and reserve"}}};
+constexpr std::array<BarPart, 6> kMemoryParts{{{'w', "weights"},
+                                               {'g', "gradients"},
+                                               {'o', "optimizer"},
+                                               {'a', "activations"},
+                                               {'b', "buffers"},
+                                               {'f', "framework and reserve"}}};
 
 /// What the device must have: by category, and the rest of `needed`.
 Bar memory_bar(const LessonAnswer& a) {
@@ -130,19 +68,12 @@ Bar memory_bar(const LessonAnswer& a) {
                       worst.capacity.value() / (1ULL << 30), worst.fits() ? "" : " OVER")};
 }
 
-template <std::size_t N>
-Picture stacked(const std::string& title, const std::array<Part, N>& parts, std::vector<Bar> bars) {
-  return {title, [&parts, bars = std::move(bars)](const TextStyle& style) {
-            return draw_bars(bars, style) + wrap(legend(parts, bars), style.width) + "\n";
-          }};
-}
-
 std::vector<const LessonAnswer*> chosen(const LessonPicture& picture, const PicturesAnswers& answers, bool times) {
   std::vector<const LessonAnswer*> out;
   for (const LessonAnswer& a : answers) {
     const bool named =
         picture.plans.empty() || std::find(picture.plans.begin(), picture.plans.end(), a.key) != picture.plans.end();
-    if (named && (!times || a.report.memory.fits())) out.push_back(&a);
+    if (named && (!times || a.fleet || a.report.memory.fits())) out.push_back(&a);
   }
   return out;
 }
@@ -203,6 +134,10 @@ DocumentBlock draw_picture(const LessonPicture& picture, const PicturesAnswers& 
     case PictureKind::memory:
       for (const LessonAnswer* a : chosen(picture, answers, false)) bars.push_back(memory_bar(*a));
       return stacked(title("Memory that the fullest GPU needs"), kMemoryParts, std::move(bars));
+    case PictureKind::nodes: return draw_nodes(title("Who holds the nodes, over time"), chosen(picture, answers, true));
+    case PictureKind::hours:
+      for (const LessonAnswer* a : chosen(picture, answers, true)) bars.push_back(hours_bar(*a));
+      return stacked(title("Where the GPU-hours go"), kHoursParts, std::move(bars));
   }
   return Paragraph{};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/api/fleet.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
@@ -23,14 +24,22 @@ std::vector<std::string> files_in(const fs::path& folder, const char* file) {
   return out;
 }
 
+LessonAnswer play_shared(const LessonPlan& plan, const std::vector<std::string>& changes) {
+  FleetAnswer answer{open_fleet(plan.file, changes), {}};
+  answer.result = fleet::run_fleet(answer.fleet);
+  Figures figures = figures_of(answer);
+  return {plan.key, plan.title, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(answer))};
+}
+
 LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
-  const Session session = open_session(plan.scenario, changes);
+  if (plan.is_fleet) return play_shared(plan, changes);
+  const Session session = open_session(plan.file, changes);
   SimulateOptions options;
   options.backend = backend;
   options.suggest = false;
   options.pictured = kMostRows;
-  LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}};
+  LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}, nullptr};
   out.figures = figures_of(out.report);
   return out;
 }

@@ -36,6 +36,8 @@ class Engine {
   [[nodiscard]] bool elastic_runs() const { return elastic_running_ > 0; }
   [[nodiscard]] std::int64_t releases() const { return releases_; }
   [[nodiscard]] const Shape& shape(const JobState& j) const { return nth(placer_.shapes(), j.shape); }
+  /// Free thousandths of GPUs in that of its pools that has most.
+  [[nodiscard]] std::int64_t most_free(const Shape& shape) const;
   [[nodiscard]] OrderKey key(const JobState& j) const { return order_->key(j, now_); }
   /// When a running job ends by what its owner said; not before now.
   [[nodiscard]] double expected_end(const JobState& j) const;

@@ -92,7 +92,7 @@ Tried Pass::start(JobState& j) {
     if (shrink_others(j)) return Tried::started;
   }
   if (engine_.quota().may_claim(j.queue, least) && claim(j)) return Tried::started;
-  if (!admitted) note(j, Why::quota);
+  if (!admitted) note(j, engine_.most_free(engine_.shape(j)) < least ? Why::busy : Why::quota);
   return admitted ? Tried::no_room : Tried::quota;
 }
 

@@ -145,6 +145,12 @@ void Engine::look() {
   }
 }
 
+std::int64_t Engine::most_free(const Shape& s) const {
+  std::int64_t most = 0;
+  for (const int pool : s.pools) most = std::max(most, machines_.free_milli(pool));
+  return most;
+}
+
 /// Says why each group waits where the look did not come to it, and sums what waiting jobs ask for.
 void Engine::classify() {
   wanted_.fill(0);
@@ -153,12 +159,10 @@ void Engine::classify() {
     if (!g.looked) {
       const Shape& s = nth(placer_.shapes(), g.shape);
       g.until(now_);
-      std::int64_t most = 0;
-      for (const int pool : s.pools) most = std::max(most, machines_.free_milli(pool));
-      g.why = !quota_->admits(g.queue, s.least_milli) ? Why::quota
-              : most < s.least_milli || s.milli == 0  ? Why::busy
-              : g.no_room_at == releases_             ? Why::fragments
-                                                      : Why::order;
+      g.why = most_free(s) < s.least_milli || s.milli == 0 ? Why::busy
+              : !quota_->admits(g.queue, s.least_milli)    ? Why::quota
+              : g.no_room_at == releases_                  ? Why::fragments
+                                                           : Why::order;
     }
     nth(wanted_, g.why) += static_cast<double>(g.milli);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Figures of a fleet that was played. Private to this folder.
+// Figures of a fleet that was played.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,9 @@
 // Queues with known waiting times, drawn with fixed seeds.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "tests/support/catch.hpp"
@@ -19,6 +22,23 @@ Fleet queue_of(int servers, double load, int count, bool fixed, std::uint64_t se
   double now = 0;
   for (int i = 0; i < count; ++i) rows.push_back({now += gap(draw), fixed ? 1 : work(draw), 1});
   return testing::small_fleet(1, servers, rows, "wait");
+}
+
+/// Jobs of one GPU in turns: Poisson arrivals, given how many there are, and sizes of mean 1, at shares 0..1 of `size`
+/// that are spread evenly.
+Fleet turns_of(double load, int count, const std::function<double(double)>& size, std::uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  std::uniform_real_distribution<double> moment(0, count / load);
+  std::vector<double> arrivals, shares;
+  for (int i = 0; i < count; ++i) {
+    arrivals.push_back(moment(draw));
+    shares.push_back((i + 0.5) / count);
+  }
+  std::sort(arrivals.begin(), arrivals.end());
+  std::shuffle(shares.begin(), shares.end(), draw);
+  std::vector<testing::Row> rows;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) rows.push_back({arrivals[i], size(shares[i]), 1});
+  return testing::small_fleet(1, 1, rows, "preempt", "turns");
 }
 
 double mean_wait(const Fleet& f) {
@@ -59,6 +79,48 @@ TEST_CASE("M/D/1 waits half as long as M/M/1, within 2 %") {
     CAPTURE(load, expected, got);
     CHECK(std::abs(got / expected - 1) < 0.02);
   }
+}
+
+TEST_CASE("turns share a GPU as processor sharing does: a job of size x takes x / (1 - load)") {
+  // M/G/1 with processor sharing (Kleinrock, Queueing Systems II, 1976, 4.4): the mean time depends on the mean size
+  // alone, so it holds for exponential sizes, equal ones and for many small beside few large ones alike.
+  constexpr double kSlice = 0.02, kLoad = 0.6, kLarge = 4, kSmall = 0.25;
+  const auto exponential = [](double u) { return -std::log(1 - u); };
+  const auto equal = [](double) { return 1.0; };
+  const auto two = [](double u) { return u < 0.2 ? kLarge : kSmall; };  // Mean 1.
+  const std::vector<std::function<double(double)>> sizes{exponential, equal, two};
+  for (const auto& size : sizes) {
+    std::array<double, 3> work{}, time{};  // By size: below 0.5, below 1.5, above.
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      Fleet f = turns_of(kLoad, 10'000, size, seed);
+      f.policy.parameters = {{"turns.slice", kSlice}};
+      const FleetResult r = run_fleet(f, {.record = false, .progress = {}, .stop = {}});
+      for (std::size_t i = 0; i < f.jobs.size(); ++i) {
+        const double x = f.jobs[i].duration.value();
+        const std::size_t part = x < 0.5 ? 0 : x < 1.5 ? 1 : 2;
+        work.at(part) += x;
+        time.at(part) += r.jobs[i].completion(f.jobs[i].arrival).value();
+      }
+    }
+    const double slowdown = 1 / (1 - kLoad);
+    const double all = (time[0] + time[1] + time[2]) / (work[0] + work[1] + work[2]);
+    CAPTURE(all / slowdown);
+    CHECK(std::abs(all / slowdown - 1) < 0.02);
+    for (std::size_t part = 0; part < 3; ++part) {
+      CAPTURE(part);
+      if (work.at(part) > 0) CHECK(std::abs(time.at(part) / work.at(part) / slowdown - 1) < 0.03);
+    }
+  }
+}
+
+TEST_CASE("turns of three jobs, by hand") {
+  // 1, 2 and 3 slices of one GPU that arrive together: A, B, C, B, C, C.
+  Fleet f = testing::small_fleet(1, 1, {{0, 10, 1}, {0, 20, 1}, {0, 30, 1}}, "preempt", "turns");
+  f.policy.parameters = {{"turns.slice", 10}};
+  const FleetResult r = run_fleet(f);
+  CHECK(testing::ends(r) == std::vector<double>{10, 40, 60});
+  CHECK(r.jobs[1].preemptions == 1);
+  CHECK(r.jobs[2].preemptions == 1);
 }
 
 TEST_CASE("least attained service in small levels shares a GPU as processor sharing does, for equal arrivals") {

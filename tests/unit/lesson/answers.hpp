@@ -7,7 +7,7 @@ namespace rehearse::test {
 
 /// A plan that took `seconds`, half of it waiting, with `gib` of 16 GiB needed.
 inline LessonAnswer answer(const std::string& key, double seconds, double gib = 8) {
-  LessonAnswer a{key, "plan " + key, {}, {}};
+  LessonAnswer a{key, "plan " + key, {}, {}, nullptr};
   a.report.head.plan = {"net", 1e6, 2, "box", "dp 2", 4, "images"};
   StageMemory stage;
   stage.needed = Bytes{gib * (1ULL << 30)};

@@ -26,7 +26,7 @@ Error refusal(std::string text, const std::string& from, const std::string& to) 
 TEST_CASE("a lesson is called by its folder and finds its scenarios there") {
   const Lesson l = parse_lesson(test::kLesson, "some/funnel/lesson.json");
   CHECK(l.name == "funnel");
-  CHECK(l.plans[1].scenario == "some/funnel/s.json");
+  CHECK(l.plans[1].file == "some/funnel/s.json");
   CHECK(l.plans[1].changes == std::vector<std::string>{"strategy.tp=2"});
   CHECK(l.pictures.size() == 3);
   CHECK(l.pictures[2].kind == PictureKind::bars);
@@ -52,4 +52,20 @@ TEST_CASE("a measurement needs a source, a claim does not") {
   CHECK(parse_lesson(text, "lesson.json").measurements[0].standing == Standing::claim);
   CHECK(refusal(text, "\"claim\" }]", "\"measured\" }]").where == "dir/lesson.json: /measurements/0");
   CHECK(refusal(text, "\"measured\": 2", "\"measured\": 0").where == "dir/lesson.json: /measurements/0/measured");
+}
+
+TEST_CASE("plans are all scenarios or all fleets, with pictures of their kind") {
+  const std::string fleets = R"({ "schema": "rehearse/lesson/v1", "title": "T",
+    "plans": [{ "key": "a", "title": "first", "fleet": "f.json" },
+              { "key": "b", "title": "second", "fleet": "f.json", "set": ["policy.rule=easy"] }],
+    "pictures": [{ "kind": "nodes" }, { "kind": "hours" }, { "kind": "bars", "figure": "wait.mean" }] })";
+  const Lesson l = parse_lesson(fleets, "some/lesson.json");
+  CHECK(l.plans[1].is_fleet);
+  CHECK(l.plans[1].file == "some/f.json");
+  CHECK(refusal(fleets, R"("fleet": "f.json", "set")", R"("scenario": "f.json", "set")").where ==
+        "dir/lesson.json: /plans/1");
+  CHECK(refusal(fleets, R"("kind": "hours")", R"("kind": "memory")").where == "dir/lesson.json: /pictures/1/kind");
+  CHECK(refusal(fleets, R"("fleet": "f.json" })", R"("fleet": "f.json", "scenario": "s.json" })").where ==
+        "dir/lesson.json: /plans/0/fleet");
+  CHECK(refusal(test::kLesson, "\"memory\"", "\"nodes\"").where == "dir/lesson.json: /pictures/1/kind");
 }

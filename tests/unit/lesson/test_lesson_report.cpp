@@ -109,3 +109,60 @@ TEST_CASE("JSON holds plans, claims that were checked, and rows as scoreboards r
   CHECK(json.at("shows").at(0).at("holds") == true);
   CHECK(json.at("plans").at(1).at("figures").at("step_time") == 3);
 }
+
+namespace {
+
+/// Two nodes of two GPUs and two queues; blue's second job waits for the end of its first.
+LessonAnswer shared(const std::string& key, const std::string& quota) {
+  FleetAnswer a;
+  a.fleet.nodes = {{.name = "x", .gpus = 2}, {.name = "y", .gpus = 2}};
+  a.fleet.queues = {{.name = "red", .guaranteed = 2}, {.name = "blue", .guaranteed = 2}};
+  const auto job = [](const char* name, double hours) {
+    fleet::Job j;
+    j.name = name, j.queue = "blue", j.request.gpus = 2, j.duration = Seconds{3600 * hours};
+    return j;
+  };
+  a.fleet.jobs = {job("one", 2), job("two", 1)};
+  a.fleet.policy.quota = quota;
+  a.result = fleet::run_fleet(a.fleet);
+  Figures figures = figures_of(a);
+  return {key, "plan " + key, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(a))};
+}
+
+}  // namespace
+
+TEST_CASE("figures of a fleet: waits by hand, and GPU-hours that add up") {
+  const LessonAnswer hard = shared("hard", "hard"), none = shared("none", "none");
+  CHECK(hard.figures.at("queue.blue.wait.mean") == Approx(3600));
+  CHECK(hard.figures.at("waited.quota") == Approx(7200));
+  CHECK(hard.figures.at("hours.useful") == Approx(6));
+  CHECK(hard.figures.at("hours.quota") == Approx(4));
+  CHECK(none.figures.at("wait.mean") == 0);
+  CHECK(none.figures.at("played") == Approx(7200));
+  for (const LessonAnswer& a : {hard, none}) {
+    double sum = 0;
+    for (const char* part : {"useful", "lost", "restarts", "down", "order", "quota", "fragments", "busy", "unwanted"})
+      sum += a.figures.at(std::string("hours.") + part);
+    CHECK(sum == Approx(a.figures.at("hours.capacity")));
+  }
+}
+
+TEST_CASE("a picture of nodes has a row of each and of waiting jobs") {
+  const DocumentBlock block =
+      draw_picture({PictureKind::nodes, "", "", "", {}}, {shared("hard", "hard"), shared("none", "none")});
+  const std::string text = std::get<Picture>(block).draw({40, false});
+  const auto row = [&text](const std::string& name, std::size_t from) {
+    const std::size_t at = text.find("\n" + name, from) + 1, bar = text.find('|', at) + 1;
+    return text.substr(bar, text.find('|', bar) - bar);
+  };
+  // Three hours on node x and blue's second job behind for two of them; then two hours side by side.
+  const std::string x = row("x", 0), waits = row("blue waits", 0);
+  CHECK(x.find_first_not_of('B') == std::string::npos);
+  CHECK(row("y", 0).find_first_not_of('.') == std::string::npos);
+  CHECK(std::abs(static_cast<double>(std::count(waits.begin(), waits.end(), '1')) / static_cast<double>(x.size()) -
+                 2.0 / 3) < 0.05);
+  const std::size_t second = text.find("\nnone\n");
+  REQUIRE(second != std::string::npos);
+  CHECK(row("blue waits", second).find('1') == std::string::npos);
+  CHECK(row("y", second).find('B') == 0);
+}
