@@ -94,6 +94,16 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
   return read_cell(line.words[1], cell) || line.words[1] == "OK" || line.words[1].ends_with("NS");
 }
 
+/// Titles of the matrices of rocm-smi --showtopo and of amd-smi topology.
+void refuse_amd_matrix(const std::string& text, const std::string& origin) {
+  for (const std::string_view title : {"Weight between two GPUs", "Hops between two GPUs", "Link Type between two GPUs",
+                                       "WEIGHT TABLE", "HOPS TABLE", "LINK TYPE TABLE"})
+    if (text.find(title) != std::string::npos)
+      refuse_at(origin, fmt::format("AMD's matrix ('{}'): no AMD GPU is known here", title),
+                "it says neither how many links two GPUs share nor where NICs are; describe the GPU and its machine in "
+                "files of their own (topologies/README.md)");
+}
+
 /// The header, which may be wrapped: device names up to "CPU Affinity". Leaves `at` at the first row.
 LinkMatrix read_header(const std::vector<Line>& lines, std::size_t& at, const std::string& origin) {
   while (at < lines.size() && !is_gpu(lines[at].words.front())) ++at;
@@ -225,7 +235,9 @@ class ParseNvidiaSmiRows {
 }  // namespace
 
 SmiTopology parse_smi_topology(std::string_view text, const std::string& origin) {
-  const std::vector<Line> lines = lines_of(plain_parse_nvidia_smi(text));
+  const std::string plain = plain_parse_nvidia_smi(text);
+  refuse_amd_matrix(plain, origin);
+  const std::vector<Line> lines = lines_of(plain);
   std::size_t at = 0;
   const LinkMatrix table = read_header(lines, at, origin);
   ParseNvidiaSmiRows rows(table, origin);
