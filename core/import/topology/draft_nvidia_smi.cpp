@@ -111,10 +111,10 @@ class Inference {
   /// A card may have no bridge; a module without its links is another model, or its switches don't work.
   void ask_for_nvlinks(int own) {
     if (own > 0 && draft_.gpus.size() > 1)
-      draft_.notes.push_back(
-          fmt::format("No GPUs share NVLinks, and a {} has {}: is --gpu the right model? Else the links are not up "
-                      "(`nvidia-smi nvlink --status`; NVSwitches need nv-fabricmanager).",
-                      gpu_.name, own));
+      draft_.notes.push_back(fmt::format(
+          "No GPUs share NVLinks, and a {} has {}: is --gpu the right model? Else no bridge joins the "
+          "cards, or the links are not up (`nvidia-smi nvlink --status`; NVSwitches need nv-fabricmanager).",
+          gpu_.name, own));
   }
 
   /// Devices with a path inside one CPU share it. Where NVLink hides a pair's path, equal CPU affinity decides, unless

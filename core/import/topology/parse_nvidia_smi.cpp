@@ -32,6 +32,29 @@ struct Line {
   std::vector<std::string> words;
 };
 
+/// How many letters of a device's name or of a class stand at the beginning of `text`.
+std::size_t one_word(std::string_view text) {
+  for (const std::string_view numbered : {"GPU", "NIC", "NV"}) {
+    if (!text.starts_with(numbered)) continue;
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", numbered.size()), text.size());
+    return end > numbered.size() ? end : 0;
+  }
+  for (const std::string_view type : {"NODE", "SYS", "PIX", "PXB", "PHB", "SOC"})
+    if (text.starts_with(type)) return type.size();
+  return 0;
+}
+
+/// "NODENODE" and "NIC8NIC9" taken apart: narrow terminals and scripts drop the space between two.
+std::vector<std::string> apart(const std::string& word) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < word.size(); at += out.back().size()) {
+    const std::size_t length = one_word(std::string_view(word).substr(at));
+    if (length == 0) return {word};
+    out.push_back(word.substr(at, length));
+  }
+  return out;
+}
+
 std::vector<Line> lines_of(const std::string& text) {
   std::vector<Line> lines;
   int number = 0;
@@ -44,7 +67,7 @@ std::vector<Line> lines_of(const std::string& text) {
       if (!std::isspace(static_cast<unsigned char>(c))) {
         word += c;
       } else if (!word.empty()) {
-        line.words.push_back(std::move(word));
+        for (std::string& one : apart(word)) line.words.push_back(std::move(one));
         word.clear();
       }
     }

@@ -111,6 +111,14 @@ TEST_CASE("what the text leaves open is asked for, one thing after the other") {
   CHECK(refused(text, options).what() == std::string("GPU0 and GPU1 share 1 NVLinks; a L40S has 0"));
 }
 
+TEST_CASE("words that lost the space between them are taken apart") {
+  const SmiTopology smi = parse_smi_topology(
+      "\tGPU0\tGPU1\tNIC0NIC1\tCPU Affinity\nGPU0\tX\tNV18\tNODESYS\t0-7\nGPU1\tNV18\tX\tNODESYS\t0-7\n"
+      "NIC0\tNODENODE\tX\tSYS\nNIC1\tSYS\tSYS\tSYS\tX\n",
+      "file");
+  CHECK(cells(smi.matrix) == "GPU0 X NV18 NODE SYS\nGPU1 NV18 X NODE SYS\nNIC0 NODE NODE X SYS\nNIC1 SYS SYS SYS X\n");
+}
+
 TEST_CASE("a module without its NVLinks is questioned, and a card without any is not") {
   const std::string text = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t0-3\nGPU1\tSYS\tX\t4-7\n";
   const auto asked = [&](const std::string& gpu) {
