@@ -124,6 +124,16 @@ TEST_CASE("A table is read when a page has taken the marks of its head") {
   CHECK(runs[0].rows.size() == 2);
 }
 
+TEST_CASE("A last line may name the collective of the table above it") {
+  // As ROCm/rccl pull request 2075 shows it.
+  const std::string gather = output(kRows) + "# Collective test concluded: all_gather_perf\n";
+  const auto runs =
+      parse_nccl_tests(gather + output(kRows) + "# Collective test concluded: broadcast_perf\n", "run.txt", {});
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].op == CollectiveOp::all_gather);
+  CHECK(runs[1].op == CollectiveOp::broadcast);
+}
+
 TEST_CASE("What cannot be trusted is refused with its line") {
   const auto refused = [](const std::string& text, const NcclTestsOptions& options = {}) {
     try {
