@@ -68,6 +68,13 @@ std::string without_tag(const std::string& line) {
   return end > at && end < line.size() && line[end] == ':' ? line.substr(end + 1) : line;
 }
 
+/// A line of the head whose '#' is gone: pages take it for a heading's.
+bool lost_its_mark(const std::vector<std::string>& words) {
+  if (words.size() < 3) return false;
+  return words[0] == "nThread" || (words[0] == "size" && words[1] == "count") ||
+         (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Rank" && number(words[1]));
+}
+
 class Parser {
  public:
   Parser(std::string origin, const NcclTestsOptions& options) : origin_(std::move(origin)), options_(options) {}
@@ -92,11 +99,12 @@ class Parser {
 
   void read(const std::string& line) {
     if (const std::string op = program_in(line); !op.empty()) {
-      close();
+      if (line.find("test concluded") == std::string::npos) close();  // Else it names the table above it.
       op_ = op;
     }
-    const std::vector<std::string> words = words_of(line);
+    std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
+    if (lost_its_mark(words)) words.insert(words.begin(), "#");
     if (words[0] == "#") return header(words);
     if (words[0][0] == '#') return;
     if (number(words[0]) && in_table_) row(words);

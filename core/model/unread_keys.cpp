@@ -28,7 +28,7 @@ constexpr std::array kNoEffect{
     "output_attentions", "output_hidden_states", "output_scores", "return_dict", "return_dict_in_generate", "forced_*",
     "suppress_tokens", "begin_suppress_tokens", "remove_invalid_values", "exponential_decay_length_penalty",
     "chunk_size_feed_forward", "cache_implementation", "generation*", "prefix", "gradient_checkpointing", "kv_cache*",
-    "use_flash_attn", "flash_attn*", "use_cache_*",
+    "use_flash_attn", "flash_attn*", "use_cache_*", "predict_special_tokens", "pad_key_length",
     // Types of the released weights, and how they are split and stored.
     "torch_dtype", "dtype", "quantization*", "compression_config", "torchscript", "use_bfloat16", "tf_legacy_loss",
     "pruned_heads", "pretraining_tp", "bf16", "fp16", "fp32", "params_dtype", "unsloth*", "slow_but_exact",
@@ -45,9 +45,9 @@ constexpr std::array kNoEffect{
     // Initial values.
     "initializer_*", "init_*", "embedding_init*", "emb_init*", "mup_*_init", "weight_init*",
     // Losses that are switched on elsewhere.
-    "output_router_logits", "router_z_loss*", "ep_size", "seq_aux", "is_encoder_decoder", "cross_attention_hidden_size",
-    "tie_encoder_decoder", "decoder_start*", "summary_*", "classifier_dropout", "onnx*", "gradient_check*",
-    "num_labels", "pooler*", "directionality"};
+    "output_router_logits", "router_z_loss*", "router_aux_loss*", "ep_size", "seq_aux", "is_encoder_decoder",
+    "cross_attention_hidden_size", "tie_encoder_decoder", "decoder_start*", "summary_*", "classifier_dropout", "onnx*",
+    "gradient_check*", "num_labels", "pooler*", "directionality"};
 
 bool matches(std::string_view key, std::string_view known) {
   if (known.starts_with('*')) return key.ends_with(known.substr(1));

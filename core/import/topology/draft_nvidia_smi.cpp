@@ -91,7 +91,7 @@ class Inference {
       }
       most = std::max(most, sum);
     }
-    if (most == 0) return;
+    if (most == 0) return ask_for_nvlinks(own);
     if (!all_full && most <= own) {
       for (std::size_t a = 0; a < gpus; ++a)
         for (std::size_t b = a + 1; b < gpus; ++b)
@@ -106,6 +106,15 @@ class Inference {
     }
     draft_.notes.push_back(
         "NVLinks of all GPUs meet in NVSwitches, taken as one vertex: no GPU has links for so many peers of its own.");
+  }
+
+  /// A card may have no bridge; a module without its links is another model, or its switches don't work.
+  void ask_for_nvlinks(int own) {
+    if (own > 0 && draft_.gpus.size() > 1)
+      draft_.notes.push_back(fmt::format(
+          "No GPUs share NVLinks, and a {} has {}: is --gpu the right model? Else no bridge joins the "
+          "cards, or the links are not up (`nvidia-smi nvlink --status`; NVSwitches need nv-fabricmanager).",
+          gpu_.name, own));
   }
 
   /// Devices with a path inside one CPU share it. Where NVLink hides a pair's path, equal CPU affinity decides, unless

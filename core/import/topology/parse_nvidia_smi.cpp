@@ -32,6 +32,29 @@ struct Line {
   std::vector<std::string> words;
 };
 
+/// How many letters of a device's name or of a class stand at the beginning of `text`.
+std::size_t one_word(std::string_view text) {
+  for (const std::string_view numbered : {"GPU", "NIC", "NV"}) {
+    if (!text.starts_with(numbered)) continue;
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", numbered.size()), text.size());
+    return end > numbered.size() ? end : 0;
+  }
+  for (const std::string_view type : {"NODE", "SYS", "PIX", "PXB", "PHB", "SOC"})
+    if (text.starts_with(type)) return type.size();
+  return 0;
+}
+
+/// "NODENODE" and "NIC8NIC9" taken apart: narrow terminals and scripts drop the space between two.
+std::vector<std::string> apart(const std::string& word) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < word.size(); at += out.back().size()) {
+    const std::size_t length = one_word(std::string_view(word).substr(at));
+    if (length == 0) return {word};
+    out.push_back(word.substr(at, length));
+  }
+  return out;
+}
+
 std::vector<Line> lines_of(const std::string& text) {
   std::vector<Line> lines;
   int number = 0;
@@ -44,7 +67,7 @@ std::vector<Line> lines_of(const std::string& text) {
       if (!std::isspace(static_cast<unsigned char>(c))) {
         word += c;
       } else if (!word.empty()) {
-        line.words.push_back(std::move(word));
+        for (std::string& one : apart(word)) line.words.push_back(std::move(one));
         word.clear();
       }
     }
@@ -92,6 +115,16 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
   if (line.words.size() < 2 || std::find(names.begin(), names.end(), line.words[0]) == names.end()) return false;
   TopologyMatrix::Cell cell;
   return read_cell(line.words[1], cell) || line.words[1] == "OK" || line.words[1].ends_with("NS");
+}
+
+/// Titles of the matrices of rocm-smi --showtopo and of amd-smi topology.
+void refuse_amd_matrix(const std::string& text, const std::string& origin) {
+  for (const std::string_view title : {"Weight between two GPUs", "Hops between two GPUs", "Link Type between two GPUs",
+                                       "WEIGHT TABLE", "HOPS TABLE", "LINK TYPE TABLE"})
+    if (text.find(title) != std::string::npos)
+      refuse_at(origin, fmt::format("AMD's matrix ('{}'): no AMD GPU is known here", title),
+                "it says neither how many links two GPUs share nor where NICs are; describe the GPU and its machine in "
+                "files of their own (topologies/README.md)");
 }
 
 /// The header, which may be wrapped: device names up to "CPU Affinity". Leaves `at` at the first row.
@@ -225,7 +258,9 @@ class ParseNvidiaSmiRows {
 }  // namespace
 
 SmiTopology parse_smi_topology(std::string_view text, const std::string& origin) {
-  const std::vector<Line> lines = lines_of(plain_parse_nvidia_smi(text));
+  const std::string plain = plain_parse_nvidia_smi(text);
+  refuse_amd_matrix(plain, origin);
+  const std::vector<Line> lines = lines_of(plain);
   std::size_t at = 0;
   const LinkMatrix table = read_header(lines, at, origin);
   ParseNvidiaSmiRows rows(table, origin);

@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
+#include "core/import/traces/gzip_input.hpp"
 
 namespace rehearse {
 
@@ -466,7 +467,8 @@ RankTrace read_chakra(std::istream& in, const std::string& origin, const TraceLi
 }
 
 RankTrace read_chakra_json(const std::string& path, const TraceLimits& limits) {
-  const nlohmann::json json = load_json(path, {1'000'000'000, limits.depth});
+  constexpr std::size_t kMost = 1'000'000'000;
+  const nlohmann::json json = parse_json(read_unpacked(path, kMost), path, {kMost, limits.depth});
   const auto nodes = json.is_object() ? json.find("nodes") : json.end();
   if (!json.is_object() || nodes == json.end() || !nodes->is_array())
     throw Error(ErrorKind::usage, "no list \"nodes\" in it", path, "a Chakra trace in JSON is {\"nodes\": [...]}");

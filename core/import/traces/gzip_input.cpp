@@ -1,7 +1,9 @@
 #include "core/import/traces/gzip_input.hpp"
 
 #include <filesystem>
+#include <istream>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "core/base/error.hpp"
@@ -37,6 +39,18 @@ GzipInput::int_type GzipInput::underflow() {
   }
   setg(buffer_.data(), buffer_.data(), buffer_.data() + got);
   return traits_type::to_int_type(*gptr());
+}
+
+std::string read_unpacked(const std::string& path, std::size_t most) {
+  GzipInput buffer(path);
+  std::istream in(&buffer);
+  in.exceptions(std::ios::badbit);  // What the buffer throws is to be thrown on.
+  std::string text, block(kBlock, '\0');
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
+    text.append(block, 0, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > most) throw Error(ErrorKind::usage, fmt::format("more than {} bytes, decompressed", most), path);
+  }
+  return text;
 }
 
 }  // namespace rehearse

@@ -28,4 +28,7 @@ class GzipInput final : public std::streambuf {
   std::vector<char> buffer_;
 };
 
+/// The whole file, decompressed. Throws Error (usage) as GzipInput does, and where it has more than `most` bytes.
+[[nodiscard]] std::string read_unpacked(const std::string& path, std::size_t most);
+
 }  // namespace rehearse

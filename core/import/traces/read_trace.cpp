@@ -25,6 +25,9 @@ std::size_t list_in(const std::string& text, const std::string& key) {
   return std::string::npos;
 }
 
+/// An execution trace by its name: "rank0.et", "rank0.et.gz".
+bool is_named_et(const std::string& path) { return path.ends_with(".et") || path.ends_with(".et.gz"); }
+
 /// By the beginning of the file, decompressed.
 Form form_of(const std::string& path, std::size_t bytes) {
   GzipInput buffer(path);
@@ -39,7 +42,7 @@ Form form_of(const std::string& path, std::size_t bytes) {
   const auto events = list_in(head, "traceEvents"), nodes = list_in(head, "nodes");
   if (events != std::string::npos && events < nodes) return Form::kineto;
   if (nodes != std::string::npos) return Form::chakra_json;
-  if (path.ends_with(".et")) return Form::chakra;  // A first message of 123 bytes begins like JSON.
+  if (is_named_et(path)) return Form::chakra;  // A first message of 123 bytes begins like JSON.
   return head[first] == '[' && head.find("\"ph\"") != std::string::npos ? Form::kineto : Form::json;
 }
 
@@ -68,7 +71,7 @@ bool is_trace(const std::string& path) {
   if (!std::filesystem::is_regular_file(path, failed)) return false;
   try {
     const Form form = form_of(path, kHead);
-    return form == Form::kineto || form == Form::chakra_json || (form == Form::chakra && path.ends_with(".et"));
+    return form == Form::kineto || form == Form::chakra_json || (form == Form::chakra && is_named_et(path));
   } catch (const Error&) {
     return false;
   }

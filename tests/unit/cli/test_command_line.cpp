@@ -1,5 +1,11 @@
 // Words on the command line: what is understood, what is refused and how.
 
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include <unistd.h>
+
 #include "tests/support/catch.hpp"
 #include "tests/unit/cli/support.hpp"
 
@@ -100,4 +106,26 @@ TEST_CASE("trace ranks outside the job are refused", "[cli]") {
   for (const char* ranks : {"8", "0-9", "x", "-1", "3-"})
     CHECK(rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--trace-ranks", ranks}).where ==
           "--trace-ranks");
+}
+
+TEST_CASE("a trace into a folder is a file for each rank, and only of the ranks that were asked for", "[cli]") {
+  const auto folder = std::filesystem::temp_directory_path() / ("rehearse-traces-" + std::to_string(getpid()));
+  const auto files = [&](const std::vector<std::string>& more) {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    std::vector<std::string> words{"simulate", test::scenario("pipeline_1f1b"), "--trace", folder.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto o = rehearse_with(words);
+    CHECK(o.what.empty());
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      names.insert(entry.path().filename().string());
+    return std::pair(names, o.err);
+  };
+  CHECK(files({"--no-fold"}).first.size() == 4);  // A rank of each stage.
+  CHECK(files({"--no-fold", "--trace-ranks", "0-7"}).first.size() == 8);
+  CHECK(files({"--no-fold", "--trace-ranks", "3"}).first == std::set<std::string>{"rank3.json.gz"});
+  CHECK(files({"--no-fold", "--trace-ranks", "0-1,6"}).first ==
+        std::set<std::string>{"rank0.json.gz", "rank1.json.gz", "rank6.json.gz"});
+  std::filesystem::remove_all(folder);
 }

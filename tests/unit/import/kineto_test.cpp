@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
 #include "core/import/traces/trace_report.hpp"
+#include "core/report/formats/text_output.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
@@ -190,6 +192,25 @@ TEST_CASE("Chakra nodes without starts are laid out by dependencies and streams"
   CHECK(std::is_sorted(t.events.begin(), t.events.end(),
                        [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; }));
   CHECK(measured_workload(align({t}), "").measured_step.value() == Approx(310e-6));
+}
+
+TEST_CASE("An execution trace may be compressed, and PyTorch's has its own refusal then, too") {
+  const auto packed = [](const std::string& text, const std::string& suffix) {
+    auto file = std::make_unique<ScratchFile>("", suffix);
+    write_file(file->path(), text);
+    return file;
+  };
+  const std::string nodes = R"({"nodes": [)" + chakra(0, 4, 100, 0, "") + "]}";
+  const auto read = read_trace(packed(nodes, ".json.gz")->path(), {});
+  REQUIRE(read.size() == 1);
+  CHECK(read[0].events.size() == 1);
+  const auto host = packed(R"({"schema": "1.1.1-chakra.0.0.4", "nodes": [{"id": 1, "name": "aten::mm"}]})", ".json.gz");
+  try {
+    (void)read_trace(host->path(), {});
+    FAIL("read");
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()).find("ExecutionTraceObserver") != std::string::npos);
+  }
 }
 
 TEST_CASE("Chakra nodes with starts stand where they say") {

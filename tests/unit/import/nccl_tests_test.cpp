@@ -114,6 +114,26 @@ TEST_CASE("A launcher's tags are taken off, and ranks that are not listed are sa
   CHECK(runs[0].notes[0].find("3 of 4 ranks") != std::string::npos);
 }
 
+TEST_CASE("A table is read when a page has taken the marks of its head") {
+  std::string text = output(kRows, "all_reduce_perf");
+  std::erase(text, '#');
+  const auto runs = parse_nccl_tests(text, "run.txt", {});
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].ranks == 4);
+  CHECK(runs[0].nodes == 2);
+  CHECK(runs[0].rows.size() == 2);
+}
+
+TEST_CASE("A last line may name the collective of the table above it") {
+  // As ROCm/rccl pull request 2075 shows it.
+  const std::string gather = output(kRows) + "# Collective test concluded: all_gather_perf\n";
+  const auto runs =
+      parse_nccl_tests(gather + output(kRows) + "# Collective test concluded: broadcast_perf\n", "run.txt", {});
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].op == CollectiveOp::all_gather);
+  CHECK(runs[1].op == CollectiveOp::broadcast);
+}
+
 TEST_CASE("What cannot be trusted is refused with its line") {
   const auto refused = [](const std::string& text, const NcclTestsOptions& options = {}) {
     try {

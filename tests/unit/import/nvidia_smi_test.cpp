@@ -111,6 +111,37 @@ TEST_CASE("what the text leaves open is asked for, one thing after the other") {
   CHECK(refused(text, options).what() == std::string("GPU0 and GPU1 share 1 NVLinks; a L40S has 0"));
 }
 
+TEST_CASE("words that lost the space between them are taken apart") {
+  const SmiTopology smi = parse_smi_topology(
+      "\tGPU0\tGPU1\tNIC0NIC1\tCPU Affinity\nGPU0\tX\tNV18\tNODESYS\t0-7\nGPU1\tNV18\tX\tNODESYS\t0-7\n"
+      "NIC0\tNODENODE\tX\tSYS\nNIC1\tSYS\tSYS\tSYS\tX\n",
+      "file");
+  CHECK(cells(smi.matrix) == "GPU0 X NV18 NODE SYS\nGPU1 NV18 X NODE SYS\nNIC0 NODE NODE X SYS\nNIC1 SYS SYS SYS X\n");
+}
+
+TEST_CASE("a module without its NVLinks is questioned, and a card without any is not") {
+  const std::string text = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t0-3\nGPU1\tSYS\tX\t4-7\n";
+  const auto asked = [&](const std::string& gpu) {
+    const auto notes = import_topology(text, "file", answers(gpu), shipped()).notes;
+    return std::any_of(notes.begin(), notes.end(),
+                       [](const std::string& n) { return n.find("is --gpu the right model?") != std::string::npos; });
+  };
+  CHECK(asked("h100_sxm5_80"));
+  CHECK_FALSE(asked("l40s"));
+}
+
+TEST_CASE("AMD's matrices are refused for what they are") {
+  const std::string smi =
+      "============================ ROCm System Management Interface ============================\n"
+      "=========================== Weight between two GPUs ============================\n"
+      "       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n"
+      "========================== Link Type between two GPUs ==========================\n"
+      "       GPU0         GPU1\nGPU0   0            XGMI\nGPU1   XGMI         0\n";
+  CHECK(std::string(refused(smi, answers("l40s")).what()).starts_with("AMD's matrix"));
+  CHECK(std::string(refused("LINK TYPE TABLE:\n             0000:05:00.0\n0000:05:00.0 SELF\n", answers("l40s")).what())
+            .starts_with("AMD's matrix"));
+}
+
 TEST_CASE("texts that contradict themselves are refused, each with its reason") {
   auto reason = [](const std::string& text) { return std::string(refused(text, answers("l40s")).what()); };
   CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tPHB\tX\n") == "GPU1 to GPU0 is PHB, but GPU0 to GPU1 is SYS");

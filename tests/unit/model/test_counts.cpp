@@ -120,6 +120,17 @@ TEST_CASE("Llama's training FLOPs are 6 per matrix weight and token, plus attent
   CHECK(model_flops(n, 1, 8192).value() == Approx(s * (6 * weights + attention)).epsilon(1e-12));
 }
 
+TEST_CASE("Megatron's way of counting leaves half of causal attention out, and nothing else") {
+  // Narayanan et al. 2021, eq. 3: the term of attention is 12 B s^2 l h; a causal mask leaves half of its scores.
+  const std::int64_t l = 3, h = 64, b = 4, s = 512;
+  const Network gpt = build(gpt2_json(l, h, 4, 1000, s));
+  const double all = model_flops(gpt, b, s).value(), causal = causal_model_flops(gpt, b, s).value();
+  CHECK(all - causal == Approx(6.0 * b * s * s * l * h).epsilon(1e-12));
+  // All words of a BERT see all others.
+  const Network bert = shipped("bert_large");
+  CHECK(causal_model_flops(bert, b, s).value() == model_flops(bert, b, s).value());
+}
+
 TEST_CASE("the models' table states their parameters") {
   std::ifstream file(rehearse::testing::source_path("scenarios/models/README.md"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
