@@ -9,6 +9,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/model/library.hpp"
+#include "core/model/model_file.hpp"
 #include "core/strategy/roles/roles.hpp"
 #include "core/strategy/workload.hpp"
 

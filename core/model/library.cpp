@@ -8,6 +8,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/scenario.hpp"
 #include "core/model/architecture.hpp"
+#include "core/model/model_file.hpp"
 
 namespace rehearse {
 namespace fs = std::filesystem;
@@ -31,22 +32,6 @@ std::string name_of_file(const fs::path& file) {
   return fs::absolute(file).parent_path().filename().string();
 }
 
-/// Python writes numbers that JSON has no words for: they become null. Nothing in a text changes.
-std::string without_python_numbers(std::string text) {
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted) {
-      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
-        if (text.compare(i, word.size(), word) == 0) text.replace(i, word.size(), "null");
-    }
-  }
-  return text;
-}
-
 nlohmann::json read_as(nlohmann::json config, const ModelReading& reading) {
   if (reading.image_height > 0) config["image_height"] = reading.image_height;
   if (reading.image_width > 0) config["image_width"] = reading.image_width;
@@ -64,10 +49,6 @@ Network with_sides_checked(Network network, const ModelReading& reading) {
 }
 
 }  // namespace
-
-nlohmann::json read_model_file(const std::string& path) {
-  return parse_json(without_python_numbers(read_text(path)), path);
-}
 
 ModelLibrary::ModelLibrary(fs::path directory) : directory_(std::move(directory)) {}
 

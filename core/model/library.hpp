@@ -2,7 +2,6 @@
 // The models shipped as files: NAME/config.json under one directory.
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +16,6 @@ struct ModelReading {
   /// Whether q, k and v are one product, gate and up another, where the configuration doesn't say.
   bool merged_projections = true;
 };
-
-/// A config.json as Python writes it: Infinity and NaN are null. Throws Error (usage) as parse_json() does.
-[[nodiscard]] nlohmann::json read_model_file(const std::string& path);
 
 class ModelLibrary {
  public:

@@ -1,7 +1,7 @@
 // Turns: a job that held GPUs for one time slice goes behind all others, as gang scheduling with time slices does. With
 // the rule `preempt`, and slices short beside jobs, those that want the same GPUs share them equally: processor
-// sharing. Ousterhout, "Scheduling Techniques for Concurrent Systems" (ICDCS 1982); for training, Xiao et al., "Gandiva"
-// (OSDI 2018); Slurm's PreemptMode=GANG with SchedulerTimeSlice.
+// sharing. Ousterhout, "Scheduling Techniques for Concurrent Systems" (ICDCS 1982); for training, Xiao et al.,
+// "Gandiva" (OSDI 2018); Slurm's PreemptMode=GANG with SchedulerTimeSlice.
 
 #include <cmath>
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/model_file.hpp"
 #include "models.hpp"
 #include "tests/unit/import/trace_files.hpp"
 
