@@ -62,13 +62,15 @@ void read_cluster(ObjectReader& top, const Catalogue& catalogue, Fleet& f) {
   std::vector<Node>& to = f.nodes;
   try {
     const Cluster cluster = make_cluster(catalogue, top.string("cluster"));
-    for (const Cluster::Part& part : cluster.parts())
-      for (int i = 0; i < part.nodes; ++i)
+    for (const Cluster::Part& part : cluster.parts()) {
+      for (int i = 0; i < part.nodes; ++i) {
         to.push_back({.name = fmt::format("node{}", to.size()),
                       .pool = part.machine->id,
                       .model = part.gpu->id,
                       .gpus = part.machine->gpus,
                       .machine = part.machine->id});
+      }
+    }
     f.network = cluster.network().id;
   } catch (Error& e) {
     if (e.where.empty()) e.where = top.where("cluster");

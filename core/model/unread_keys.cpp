@@ -59,7 +59,8 @@ bool matches(std::string_view key, std::string_view known) {
 
 /// Off, or nothing: what is built has no such part.
 bool turns_nothing_on(const nlohmann::json& v) {
-  return v.is_null() || v == false || v == "" || v == 0 || ((v.is_array() || v.is_object()) && v.empty());
+  if (v.is_string()) return v.get_ref<const std::string&>().empty();
+  return v.is_null() || v == false || v == 0 || (v.is_structured() && v.empty());
 }
 
 }  // namespace

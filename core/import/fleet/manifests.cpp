@@ -81,8 +81,8 @@ Quotas quotas_of(const Object& o) {
   Quotas out;
   bool any = false, borrow_all = true, lend_all = true;
   double borrowing = 0, lending = 0;
-  for (const YAML::Node& group : at(o.node, {"spec", "resourceGroups"}))
-    for (const YAML::Node& flavor : at(group, {"flavors"}))
+  for (const YAML::Node& group : at(o.node, {"spec", "resourceGroups"})) {
+    for (const YAML::Node& flavor : at(group, {"flavors"})) {
       for (const YAML::Node& resource : at(flavor, {"resources"})) {
         if (text_at(at(resource, {"name"})) != kGpu) continue;
         any = true;
@@ -92,6 +92,8 @@ Quotas quotas_of(const Object& o) {
         borrowing += amount_at(at(resource, {"borrowingLimit"}), o, 0);
         lending += amount_at(at(resource, {"lendingLimit"}), o, 0);
       }
+    }
+  }
   if (any && borrow_all) out.borrowing = borrowing;
   if (any && lend_all) out.lending = lending;
   return out;

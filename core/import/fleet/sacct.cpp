@@ -63,7 +63,8 @@ std::optional<double> date(std::string_view text) {
   const auto year = static_cast<std::int64_t>(*y) - (*m <= 2 ? 1 : 0), month = static_cast<std::int64_t>(*m);
   const std::int64_t era = year / 400, of_era = year - era * 400;
   const std::int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + static_cast<std::int64_t>(*d) - 1;
-  return 86400.0 * static_cast<double>(era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year) + *t;
+  const std::int64_t leap_days = of_era / 4 - of_era / 100, days = era * 146097 + of_era * 365 + leap_days + of_year;
+  return 86400.0 * static_cast<double>(days) + *t;
 }
 
 /// "gres/gpu=8" and "gres/gpu:a100=8" of "billing=64,cpu=64,gres/gpu:a100=8,gres/gpu=8,mem=1T,node=1".

@@ -116,7 +116,7 @@ TransformerConfig read_family(const FamilyDraft& start, const FamilyKeys& keys, 
   derive_mlp(d, in);
   derive_kinds(d);
   check(d, in);
-  return d;
+  return static_cast<const TransformerConfig&>(d);
 }
 
 }  // namespace

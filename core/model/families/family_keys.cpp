@@ -15,9 +15,10 @@ namespace {
 
 /// Whether a value turns something on.
 bool matters(const nlohmann::json& v) {
-  if (v.is_null() || v == false || v == "") return false;
+  if (v.is_null() || v == false) return false;
   if (v.is_number()) return v != 0 && v != 1;
-  return !((v.is_array() || v.is_object()) && v.empty());
+  if (v.is_string()) return !v.get_ref<const std::string&>().empty();
+  return !v.is_structured() || !v.empty();
 }
 
 /// A list with an entry for each layer, or nothing.

@@ -22,8 +22,8 @@ int plain_mlp(BlockBuilder& block, const TransformerConfig& c, int x) {
 /// One layer of a kind on x.
 class StackLayer {
  public:
-  StackLayer(BlockBuilder& block, const TransformerConfig& stack, const LayerVariant& kind)
-      : block_(block), c_(stack), routed_(kind.routed) {
+  StackLayer(BlockBuilder& block, TransformerConfig stack, const LayerVariant& kind)
+      : block_(block), c_(std::move(stack)), routed_(kind.routed) {
     if (!kind.windowed) c_.window = 0;
     if (!kind.turned) c_.rotary_dim = 0;
   }
