@@ -152,7 +152,8 @@ void together() {
       const auto file = std::filesystem::temp_directory_path() / "rehearse_bench_network.json";
       std::ofstream(file) << fmt::format(
           R"({{"schema": "rehearse/network/v1", "name": "bench", "fabric": {{"kind": "fat_tree", "parameters":
-              {{"levels": 2, "nodes_per_leaf": 8, "oversubscription": {}}}, "source": "b"}}, "latency": {{"switch": "200ns",
+              {{"levels": 2, "nodes_per_leaf": 8, "oversubscription": {}}}, "source": "b"}},
+              "latency": {{"switch": "200ns",
               "nic": "600ns", "source": "b"}}, "ports": {{"rate": "400Gb/s", "source": "b"}},
               "sources": {{"b": {{"text": "For this bench", "evidence": "estimate"}}}}}})",
           oversubscription);

@@ -275,29 +275,22 @@ D phi() {
 
 // ---- GPT-2's followers
 
+void gpt_j_layer(D& d) {
+  d.residual = Residual::parallel_shared;
+  d.qkv_bias = d.attention_output_bias = false;
+  d.head_bias = true;
+  d.activation = Activation::gelu_tanh;
+  d.rotary_dim = 64;
+}
+
 [[maybe_unused]] const bool kGptJ =
     enter_family("gptj", "GPT-J: LayerNorm, GELU, attention and MLP side by side, part of each head turns",
-                 changed(gpt_start(),
-                         [](D& d) {
-                           d.residual = Residual::parallel_shared;
-                           d.qkv_bias = d.attention_output_bias = false;
-                           d.head_bias = true;
-                           d.activation = Activation::gelu_tanh;
-                           d.rotary_dim = 64;
-                         }),
+                 changed(gpt_start(), gpt_j_layer),
                  gpt_sizes({given("rotary_dim", &D::rotary_dim, {2, kMaxWidth}, "elements of a head that turn", "64"),
                             no_effect("scale_attn_weights", "a factor inside attention"),
                             must_be("rotary", true, "other positions")}));
 [[maybe_unused]] const bool kCodeGen = enter_family(
-    "codegen", "CodeGen: GPT-J's layer",
-    changed(gpt_start(),
-            [](D& d) {
-              d.residual = Residual::parallel_shared;
-              d.qkv_bias = d.attention_output_bias = false;
-              d.head_bias = true;
-              d.activation = Activation::gelu_tanh;
-              d.rotary_dim = 64;
-            }),
+    "codegen", "CodeGen: GPT-J's layer", changed(gpt_start(), gpt_j_layer),
     gpt_sizes({given("rotary_dim", &D::rotary_dim, {2, kMaxWidth}, "elements of a head that turn", "64")}));
 [[maybe_unused]] const bool kBigCode = enter_family(
     "gpt_bigcode", "StarCoder, SantaCoder: GPT-2's layer with one key and value head",

@@ -98,7 +98,8 @@ metadata: {name: set, labels: {kueue.x-k8s.io/queue-name: users}}
 spec:
   replicatedJobs:
   - {name: driver, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}
-  - {name: workers, replicas: 3, template: {spec: {parallelism: 1, template: {spec: {containers: [{name: c, resources: {requests: {"nvidia.com/gpu": "4"}}}]}}}}}
+  - {name: workers, replicas: 3, template: {spec: {parallelism: 1,
+      template: {spec: {containers: [{name: c, resources: {requests: {"nvidia.com/gpu": "4"}}}]}}}}}
 ---
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
@@ -161,8 +162,10 @@ TEST_CASE("KAI: queues with quota, limit, weight and priority, and nodes as kube
     {"kind": "Queue", "apiVersion": "scheduling.run.ai/v2", "metadata": {"name": "top"},
      "spec": {"resources": {"gpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1}}}},
     {"kind": "Queue", "apiVersion": "scheduling.run.ai/v2", "metadata": {"name": "leaf"},
-     "spec": {"parentQueue": "top", "priority": 150, "resources": {"gpu": {"quota": 2, "limit": 6, "overQuotaWeight": 3}}}},
-    {"kind": "Job", "metadata": {"name": "half"}, "spec": {"template": {"metadata": {"annotations": {"gpu-fraction": "0.5"},
+     "spec": {"parentQueue": "top", "priority": 150,
+         "resources": {"gpu": {"quota": 2, "limit": 6, "overQuotaWeight": 3}}}},
+    {"kind": "Job", "metadata": {"name": "half"},
+        "spec": {"template": {"metadata": {"annotations": {"gpu-fraction": "0.5"},
      "labels": {"kai.scheduler/queue": "leaf"}}, "spec": {"containers": [{"name": "c"}]}}}}]})");
   CHECK(f.policy.quota == "fair");
   REQUIRE(f.nodes.size() == 1);
@@ -189,10 +192,12 @@ TEST_CASE("what is neither is refused") {
 TEST_CASE("queues and jobs come back from the manifests that are written of them") {
   const fleet::Fleet before = fleet::parse_fleet(R"({
     "schema": "rehearse/fleet/v1", "name": "Both Ways", "pools": [{"gpus": 8, "nodes": 4}],
-    "queues": [{"name": "lab", "guaranteed": 20}, {"name": "red", "parent": "lab", "guaranteed": 8, "borrow": 8, "lend": 2,
+    "queues": [{"name": "lab", "guaranteed": 20}, {"name": "red", "parent": "lab",
+        "guaranteed": 8, "borrow": 8, "lend": 2,
                 "weight": 3}, {"name": "blue", "parent": "lab", "guaranteed": 8, "reclaim": "lower_priority"},
                {"name": "own", "guaranteed": 4, "reclaim": "never", "preempts_own": true}],
-    "jobs": [{"name": "wide", "queue": "red", "gpus": 16, "min_gpus": 8, "pod_gpus": 8, "duration": "1h", "priority": 2},
+    "jobs": [{"name": "wide", "queue": "red", "gpus": 16, "min_gpus": 8,
+        "pod_gpus": 8, "duration": "1h", "priority": 2},
              {"name": "small", "queue": "own", "gpus": 2, "duration": "1h"}]})",
                                                  "made up", {}, catalogue());
   fleet::check_fleet(before);
