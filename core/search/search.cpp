@@ -38,6 +38,7 @@ class Searching {
 
   SearchResult run(bool own_is_a_plan) {
     guide(own_is_a_plan);
+    if (options_.objective != Objective::memory) result_.at_peak = step_at_peak(problem_);
     space_.enumerate(options_.jobs, options_.stop);
     result_.whole = space_.all();
     result_.combinations = space_.combinations();
@@ -347,8 +348,8 @@ class Searching {
     for (; next < order_.size(); ++next) {
       const Space::Plan& plan = plans_[order_[next]];
       if (least(order_[next]) >= limit || tried(plan) || fits_without_moving(plan)) continue;
-      if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left)
-        result_.least_left = bounds_[order_[next]].step_time;
+      const Seconds least = max(bounds_[order_[next]].step_time, result_.at_peak);
+      if (result_.left++ == 0 || least < result_.least_left) result_.least_left = least;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
   }
