@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/worker_threads.hpp"
 #include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
@@ -53,10 +54,10 @@ class Workers {
       : in_(in), out_(out), paths_(paths), defaults_(defaults), frameworks_(frameworks), options_(options) {}
 
   void run(int workers) {
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
-    work();
-    threads.clear();
+    {
+      const WorkerThreads others(workers - 1, [this] { work(); });
+      work();
+    }
     if (failure_) std::rethrow_exception(failure_);
   }
 
