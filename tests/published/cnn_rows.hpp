@@ -31,6 +31,7 @@ struct CnnRow {
   std::int64_t batch = 0;
   int gpus = 0;
   double images_per_s = 0;
+  [[nodiscard]] bool fitted() const;  ///< In the half that K80's level is fitted on.
 };
 
 struct CnnRows {
@@ -51,7 +52,8 @@ struct CnnJob {
 };
 [[nodiscard]] std::vector<CnnJob> make_jobs(const std::vector<CnnRow>& rows);
 
-/// Images per second of the period between two steps, in closed form. Worked out once per key.
-[[nodiscard]] double predict(const CnnJob& job);
+/// Images per second of the period between two steps, in closed form, with efficiencies of convolutions on CUDA cores
+/// times `level`. Worked out once per key and level.
+[[nodiscard]] double predict(const CnnJob& job, double level = 1);
 
 }  // namespace rehearse::test

@@ -92,7 +92,7 @@ class Recipe {
     layers_ = read_convolutions(reader_, kLayers);
     std::vector<CalibrationProfile> stated;
     for (const char* generation :
-         {"fallback", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell"}) {
+         {"fallback", "maxwell", "kepler", "pascal", "volta", "turing", "ampere", "hopper", "blackwell"}) {
       const std::string file = stated_file(generation);
       stated.push_back(parse_calibration(reader_.text(file), file));
     }
@@ -100,7 +100,10 @@ class Recipe {
     std::ranges::move(read_attention(reader_, kWindows), std::back_inserter(attention));
     flash_.emplace(std::move(attention), gpu_, stated);
     FitReport report;
-    for (CalibrationProfile& p : stated) report.profiles.push_back(build(std::move(p)));
+    for (CalibrationProfile& p : stated) {
+      if (p.generation == "kepler") carry(p.groups.at("convolution"), report.profiles.back().groups.at("convolution"));
+      report.profiles.push_back(build(std::move(p)));
+    }
     report.reads = reader_.reads();
     return report;
   }
@@ -112,8 +115,9 @@ class Recipe {
     used_.clear();
     noted_.clear();
     note(stated_file(p.generation), p.generation);
-    if (p.generation == "maxwell") convolutions(p, ConvolutionClass::cuda, {"titan_x_maxwell"});
-    if (p.generation == "pascal") convolutions(p, ConvolutionClass::cuda, {"p100_sxm2_16", "titan_x_pascal"});
+    if (p.generation == "maxwell") convolutions(p, ConvolutionClass::cuda, {"titan_x_maxwell", "m40"});
+    // Both with one release of cuDNN; TITAN X's layers ran on the one before.
+    if (p.generation == "pascal") convolutions(p, ConvolutionClass::cuda, {"p100_sxm2_16", "gtx_1080_ti"});
     if (p.generation == "volta") tensor_cores(p, "v100_sxm2_16");
     if (p.generation == "turing") tensor_cores(p, "t4");
     if (p.generation == "ampere") ampere(p);
@@ -165,6 +169,16 @@ class Recipe {
         p.errors.push_back(
             {fmt::format("{} {}, {}", group_of(cls), id, name), rounded(convolution_errors(own, cls, fit.constants))});
       }
+  }
+
+  // Constants of the generation before, efficiencies times the level that `group` states.
+  static void carry(KernelCalibration& group, const KernelCalibration& measured) {
+    const CalibrationConstant level = group.constants.at("level");
+    group.constants.clear();
+    for (const auto& [key, constant] : measured.constants)
+      group.constants[key] = key.starts_with("efficiency")
+                                 ? CalibrationConstant{rounded(constant.value * level.value), level.source, 0, 0}
+                                 : CalibrationConstant{constant.value, "carried_kepler", 0, 0};
   }
 
   // A generation without measured layers reaches as much of its products' share of the peak as others do, in the mean.

@@ -22,7 +22,7 @@ namespace rehearse {
 using FitGpus = std::function<GpuSpec(const std::string& id)>;
 
 struct FitReport {
-  std::vector<CalibrationProfile> profiles;  ///< fallback, then kepler to blackwell.
+  std::vector<CalibrationProfile> profiles;  ///< fallback, then from maxwell and kepler to blackwell.
   std::vector<TableRead> reads;              ///< All that was read.
 };
 
