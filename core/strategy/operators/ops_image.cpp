@@ -17,6 +17,14 @@ const SettingKey<bool> kFusedBatchNorm = declare_key(
                "all three (cuDNN's BN_ACTIVATION and BN_ADD_ACTIVATION): the activation moves no bytes, the addition "
                "reads the shortcut alone, and backward writes the shortcut's gradient."});
 
+const SettingKey<std::string> kInConvolution = declare_key(
+    "framework.batch_norm_in_convolution", std::string("none"), "What convolutions do of the batch norms around them.",
+    {.choices = {"none", "statistics", "normalised"},
+     .detail = "statistics: the kernel that writes a convolution's result sums it and its squares up, so that the batch "
+               "norm behind reads it once less. normalised: the next convolution also normalises what it loads and "
+               "sets what is negative to 0, so that a batch norm and a ReLU between two convolutions move nothing "
+               "forward (cuDNN's fused operations of v7.6 on: CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS)."});
+
 /// The op of the block that makes a tensor; null where it comes from the block before.
 const OpSpec* maker_of(BlockBody& b, int tensor) {
   for (const OpSpec& op : b.tensors().spec->ops)
@@ -34,9 +42,39 @@ bool adds_normalised(BlockBody& b, const OpSpec& op) {
          std::any_of(op.inputs.begin(), op.inputs.end(), [&](int input) { return is_normalised(b, input); });
 }
 
+bool is_convolved(BlockBody& b, int tensor) {
+  const OpSpec* maker = maker_of(b, tensor);
+  return maker != nullptr && maker->kind == OpKind::convolution;
+}
+
+/// Whether ops of `kind`, one at least, and no others of the block read a tensor that stays in it.
+bool read_by_only(BlockBody& b, int tensor, OpKind kind) {
+  if (b.tensors().spec->output == tensor) return false;
+  int readers = 0;
+  for (const OpSpec& op : b.tensors().spec->ops) {
+    if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) continue;
+    if (op.kind != kind) return false;
+    ++readers;
+  }
+  return readers > 0;
+}
+
+/// The ReLU between a batch norm of a convolution's result and the convolutions that normalise while they load; null
+/// where anything else reads what lies between.
+const OpSpec* normalised_in_load(BlockBody& b, const OpSpec& norm) {
+  if (kInConvolution(b.options().kernels) != "normalised" || !is_convolved(b, norm.inputs[0])) return nullptr;
+  if (!read_by_only(b, norm.outputs[0], OpKind::relu)) return nullptr;
+  for (const OpSpec& op : b.tensors().spec->ops)
+    if (op.kind == OpKind::relu && op.inputs[0] == norm.outputs[0])
+      return read_by_only(b, op.outputs[0], OpKind::convolution) ? &op : nullptr;
+  return nullptr;
+}
+
 /// Share of a ReLU's operands that still move: forward none, backward the gradient of a shortcut.
 double relu_passes(BlockBody& b, const OpSpec& op, bool backward) {
   constexpr double kWritten = 1.0 / 3;
+  const OpSpec* norm = maker_of(b, op.inputs[0]);
+  if (!backward && norm != nullptr && norm->kind == OpKind::batch_norm && normalised_in_load(b, *norm) == &op) return 0;
   if (!kFusedBatchNorm(b.options().kernels) || op.kind != OpKind::relu) return 1;
   if (is_normalised(b, op.inputs[0])) return 0;
   const OpSpec* add = maker_of(b, op.inputs[0]);
@@ -156,11 +194,14 @@ void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   const int x = b.value(op.inputs[0]);
   const std::int64_t channels = nth(b.tensors().spec->params, op.params[0]).elements();
   const int sums = b.extra(moments(op), {f.constant(2 * channels)}, DType::fp32, {}, true);
-  b.builder().compute(op.name + ".moments", statistics(b, "forward"), {read(x), write(sums)}, b.phase());
+  ComputeTask moments = statistics(b, "forward");
+  if (kInConvolution(b.options().kernels) != "none" && is_convolved(b, op.inputs[0])) moments.passes = 0;
+  b.builder().compute(op.name + ".moments", std::move(moments), {read(x), write(sums)}, b.phase());
   b.all_reduce(sums, statistics_axes(b, op), op.name, b.phase());
   ComputeTask t = pass(ComputeOp::norm, "batch_norm");
   t.epsilon = op.eps;
   t.scope = scope(b);
+  if (normalised_in_load(b, op) != nullptr) t.passes = 0;
   emit(b, op, std::move(t), {read(x), read(sums), read(b.param(op.params[0])), read(b.param(op.params[1]))});
 }
 

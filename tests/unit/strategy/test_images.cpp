@@ -165,6 +165,23 @@ TEST_CASE("a batch norm that takes in what follows: the ReLU moves nothing, the 
   CHECK(passes_of(job) == expected);
 }
 
+TEST_CASE("convolutions that do what batch norms around them need spare forward passes alone") {
+  Job job = fp32(shipped("resnet50"));
+  auto expected = passes_of(job);
+  CHECK(expected.at({ComputeOp::statistics, 1}) == 2 * 53);  // Forward and backward.
+  expected.at({ComputeOp::statistics, 1}) -= 53;
+  expected[{ComputeOp::statistics, 0}] = 53;
+  job.workload.kernels.declared.set("framework.batch_norm_in_convolution", std::string("statistics"));
+  CHECK(passes_of(job) == expected);
+  // Two of a block's three batch norms stand, with their ReLU, before a convolution and nothing else.
+  expected.at({ComputeOp::norm, 1}) -= 32;
+  expected[{ComputeOp::norm, 0}] = 32;
+  expected.at({ComputeOp::activation, 1}) -= 32;
+  expected[{ComputeOp::activation, 0}] = 32;
+  job.workload.kernels.declared.set("framework.batch_norm_in_convolution", std::string("normalised"));
+  CHECK(passes_of(job) == expected);
+}
+
 TEST_CASE("full recomputation keeps block inputs, and costs a second forward") {
   Job job = fp32(shipped("resnet50"));
   job.strategy.microbatch = 8;
