@@ -5,6 +5,7 @@ sources/SOURCE/predictions.json     frozen before the values are opened, with th
 sources/SOURCE/values.json          what was measured; committed after the predictions
 sources/SOURCE/errors.json          the first errors: predicted / measured - 1
 sources/SOURCE/met.json             rows of which it came out later that somebody had met their values; may be missing
+sources/SOURCE/restated.json        keys that scenarios got after the prediction, as the source states them; may be missing
 """
 import copy
 import hashlib
