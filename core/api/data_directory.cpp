@@ -37,8 +37,8 @@ DataDirectory find_data() {
   }
   std::error_code unreadable;
   const fs::path program = fs::read_symlink("/proc/self/exe", unreadable);
-  std::vector<fs::path> roots{program.parent_path().parent_path() / "share" / "rehearse"};
-  roots.insert(roots.end(), installed_folders().begin(), installed_folders().end());
+  std::vector<fs::path> roots = installed_folders();
+  roots.push_back(program.parent_path().parent_path() / "share" / "rehearse");
   roots.emplace_back(source_directory());
   for (const fs::path& root : roots)
     if (holds_data(root)) return {root};

@@ -19,16 +19,18 @@ struct DataDirectory {
   [[nodiscard]] std::filesystem::path published() const { return root / "scenarios" / "published"; }
 };
 
-/// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse
-/// beside the program, share/rehearse of an installed copy that the program was linked with, the source tree that this
-/// library was built from. Throws Error (usage) where there is none.
+/// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), what was made known by
+/// add_installed_data(), ../share/rehearse beside the program, the source tree that this library was built from. Throws
+/// Error (usage) where there is none.
 [[nodiscard]] DataDirectory find_data();
 
 /// `folder`, where nothing is searched and no variable is read, or find_data() where it is empty: what the member
 /// `data` of every options struct means. Throws Error (usage) for a folder without `topologies`.
 [[nodiscard]] DataDirectory data_in(const std::filesystem::path& folder);
 
-/// Makes an installed copy's folder known to find_data(). find_package(rehearse) calls it in programs that it builds.
+/// Makes an installed copy's folder known to find_data(): its data are of the library's own version, which those beside
+/// a program need not be. find_package(rehearse) calls it in programs that it builds, and the Python module when it is
+/// imported. Not while other threads use the library.
 bool add_installed_data(const std::filesystem::path& folder);
 
 }  // namespace rehearse

@@ -22,7 +22,8 @@ std::string heading_of(const Document& document) {
 }  // namespace
 
 Option html_option() {
-  return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network"};
+  return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network",
+          "",       false,  true};
 }
 
 void check_html(const Arguments& arguments) {
@@ -36,10 +37,14 @@ void check_html(const Arguments& arguments) {
 
 void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console,
                 const std::function<HtmlParts()>& parts) {
-  if (!arguments.has("--html")) return;
+  if (console.caller == nullptr && !arguments.has("--html")) return;
+  const HtmlReport page{kind, rehearse_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}};
+  if (console.caller != nullptr) {
+    console.caller->take(page);
+    return;
+  }
   const std::string file = arguments.text("--html");
-  write_html_report(file,
-                    {kind, rehearse_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
+  write_html_report(file, page);
   console.err << "wrote " << file
               << (has_pictures() ? "\n"
                                  : ", without pictures: this build has no charting library ('./bootstrap "

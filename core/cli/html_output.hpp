@@ -13,8 +13,8 @@ void check_html(const Arguments& arguments);
 
 using HtmlParts = std::vector<std::pair<std::string, std::string>>;
 
-/// Writes `document`'s JSON as the page of `kind`, where --html asks for one, and says so on the console. `parts`,
-/// which may be dear, is asked only then.
+/// Writes `document`'s JSON as the page of `kind`, where --html asks for one, and says so on the console, or hands the
+/// page to the console's caller. `parts`, which may be dear, is asked only then.
 void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console,
                 const std::function<HtmlParts()>& parts = {});
 

@@ -42,12 +42,18 @@ const Format& format_of(const Arguments& arguments) {
 
 Positional scenario_positional() { return {"SCENARIO", "scenario file (rehearse/scenario/v1)"}; }
 
+Option format_option(const std::string& help, const std::string& fallback) {
+  return {"--format", "FORMAT", help, fallback, false, true};
+}
+
+Option output_option() { return {"-o,--output", "FILE", "write the result there", "standard output", false, true}; }
+
 std::vector<Option> result_options() {
   return {
       {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
-      {"--format", "FORMAT", fmt::format("form of the result: {}", fmt::join(formats().names(), ", ")),
-       "table, or as the suffix of -o says"},
-      {"-o,--output", "FILE", "write the result there", "standard output"}};
+      format_option(fmt::format("form of the result: {}", fmt::join(formats().names(), ", ")),
+                    "table, or as the suffix of -o says"),
+      output_option()};
 }
 
 void print_warnings(const Scenario& scenario, Console& console) {
@@ -78,6 +84,10 @@ void check_output(const Arguments& arguments, bool trace_folder) {
 }
 
 void print(const Document& document, const Arguments& arguments, Console& console) {
+  if (console.caller != nullptr) {
+    console.caller->take(document);
+    return;
+  }
   const Format& format = format_of(arguments);
   const std::string file = arguments.text("--output", "-");
   if (file == "-") {

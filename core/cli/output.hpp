@@ -12,6 +12,10 @@ namespace rehearse::cli {
 
 /// SCENARIO.
 [[nodiscard]] Positional scenario_positional();
+/// -o.
+[[nodiscard]] Option output_option();
+/// --format. `help` says of what.
+[[nodiscard]] Option format_option(const std::string& help, const std::string& fallback);
 /// --set, --format, -o.
 [[nodiscard]] std::vector<Option> result_options();
 /// --observed. `what` says which files are taken.
@@ -25,7 +29,8 @@ void print_warnings(const Scenario& scenario, Console& console);
 /// --despite-memory
 [[nodiscard]] Option despite_memory_option();
 
-/// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console. Throws
+/// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console, or hands
+/// it to the console's caller. Throws
 /// Error (usage) for an unknown format, and for a file that cannot be written.
 void print(const Document& document, const Arguments& arguments, Console& console);
 /// Throws for a wrong --format, and where --output or --trace name what cannot be written: to be called before long

@@ -20,6 +20,8 @@ struct Option {
   std::string help;        ///< One line.
   std::string fallback{};  ///< Shown as the default; parsing leaves absent options absent.
   bool repeatable = false;
+  /// Says how or where the command line prints: callers who take answers as objects have no use for it.
+  bool prints = false;
 };
 
 /// "--output" of "-o,--output".

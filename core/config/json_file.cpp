@@ -15,6 +15,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
+#include "core/config/json_text.hpp"
 
 namespace rehearse {
 namespace {
@@ -142,7 +143,15 @@ void refuse_larger(std::uintmax_t size, std::size_t limit, const std::string& pa
 
 }  // namespace
 
+bool is_json_text(std::string_view given) {
+  const std::size_t first = given.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && given[first] == '{';
+}
+
+std::string origin_of(const std::string& given) { return is_json_text(given) ? kGivenText : given; }
+
 std::string read_text(const std::string& path, std::size_t limit) {
+  if (is_json_text(path)) return path;
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
@@ -201,6 +210,7 @@ json parse_json(std::string_view text, const std::string& origin, JsonLimits lim
 }
 
 bool begins_with_schema(const std::string& path, std::string_view schema) {
+  if (is_json_text(path)) return path.find(schema) != std::string::npos;
   std::ifstream in(path, std::ios::binary);
   std::string head(256, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -208,7 +218,7 @@ bool begins_with_schema(const std::string& path, std::string_view schema) {
 }
 
 json load_json(const std::string& path, JsonLimits limits) {
-  return parse_json(read_text(path, limits.bytes), path, limits);
+  return parse_json(read_text(path, limits.bytes), origin_of(path), limits);
 }
 
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "core/config/field.hpp"
 #include "core/config/full_key.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/override.hpp"
 
 namespace rehearse {
@@ -194,7 +195,7 @@ bool is_file_reference(std::string_view text) {
 }
 
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
-  return load(load_json(path), path, overrides);
+  return load(load_json(path), origin_of(path), overrides);
 }
 
 Scenario parse_scenario(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {

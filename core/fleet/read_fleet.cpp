@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/override.hpp"
 #include "core/fleet/jobs.hpp"
 #include "core/fleet/order.hpp"
@@ -236,7 +237,7 @@ Fleet parse_fleet(std::string_view text, const std::string& origin, const std::v
 }
 
 Fleet load_fleet(const std::string& path, const std::vector<std::string>& overrides, const Catalogue& catalogue) {
-  return parse_fleet(read_text(path, kLimits.bytes), path, overrides, catalogue);
+  return parse_fleet(read_text(path, kLimits.bytes), origin_of(path), overrides, catalogue);
 }
 
 }  // namespace rehearse::fleet

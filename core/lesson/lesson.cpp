@@ -11,6 +11,7 @@
 #include "core/base/index.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/object_reader.hpp"
 
 namespace rehearse {
@@ -212,6 +213,6 @@ Lesson parse_lesson(const std::string& text, const std::string& origin) {
   return out;
 }
 
-Lesson load_lesson(const std::string& path) { return parse_lesson(read_text(path), path); }
+Lesson load_lesson(const std::string& path) { return parse_lesson(read_text(path), origin_of(path)); }
 
 }  // namespace rehearse

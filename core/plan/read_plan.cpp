@@ -7,6 +7,7 @@
 
 #include "core/config/field.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/override.hpp"
 #include "core/plan/plan_keys.hpp"
 
@@ -168,7 +169,7 @@ Plan parse_plan(std::string_view text, const std::string& origin, const std::vec
 }
 
 Plan load_plan(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_plan(read_text(path), path, overrides);
+  return parse_plan(read_text(path), origin_of(path), overrides);
 }
 
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "core/api/data_directory.hpp"
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/import/traces/read_trace.hpp"
 #include "core/plan/plan_scenario.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 /// `given`, or the shipped file of that name where there is none in the working directory.
 std::string own_or_shipped(const std::string& given) {
+  if (is_json_text(given)) return given;
   std::error_code unreadable;
   if (std::filesystem::path(given).is_absolute() || std::filesystem::exists(given, unreadable)) return given;
   try {
@@ -32,9 +34,9 @@ std::string own_or_shipped(const std::string& given) {
 Scenario load_scenario_file(const std::string& given, const std::vector<std::string>& overrides) {
   const std::string path = own_or_shipped(given);
   if (is_measured_workload(path))
-    throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path,
+    throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", origin_of(path),
                 "rehearse simulate plays it, on other clusters too");
-  if (begins_with_schema(path, kPlanSchema)) return plan_scenario(read_text(path), path, overrides);
+  if (begins_with_schema(path, kPlanSchema)) return plan_scenario(read_text(path), origin_of(path), overrides);
   try {
     return load_scenario(path, overrides);
   } catch (const Error&) {

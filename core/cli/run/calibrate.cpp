@@ -116,7 +116,7 @@ Document summary(const DeviceProfile& p, const std::string& file) {
 /// `connected` is null on the CPU, where calibration makes its devices.
 int calibrate_rank(Transport& transport, ComputeDevice* connected, const Arguments& arguments, Console& console) {
   const bool tells = transport.rank() == 0;
-  RunWatch watch(console.err, false);
+  RunWatch watch(console, false);
   CalibrationRequest request;
   request.budget_s = budget_of(arguments);
   request.numerics = numerics_asked(arguments);

@@ -28,8 +28,15 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-RunWatch::RunWatch(std::ostream& err, bool shows)
-    : err_(err), shows_(shows), begun_(Clock::now()), next_(begun_ + 2 * kEvery) {
+RunWatch::RunWatch(Console& console) : RunWatch(console, errors_on_terminal()) {}
+
+RunWatch::RunWatch(Console& console, bool shows)
+    : err_(console.err),
+      caller_(console.caller),
+      shows_(shows && caller_ == nullptr),
+      begun_(Clock::now()),
+      next_(begun_ + 2 * kEvery) {
+  if (caller_ != nullptr) return;
   interrupted = 0;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
@@ -38,14 +45,18 @@ RunWatch::RunWatch(std::ostream& err, bool shows)
 
 RunWatch::~RunWatch() {
   clear();
-  sigaction(SIGINT, &before, nullptr);
+  if (caller_ == nullptr) sigaction(SIGINT, &before, nullptr);
 }
 
 void RunWatch::check() const {
-  if (interrupted != 0) throw Interrupted();
+  if (stopped()) throw Interrupted();
 }
 
-bool RunWatch::stopped() { return interrupted != 0; }
+bool RunWatch::stopped() const { return caller_ != nullptr ? caller_->stops() : interrupted != 0; }
+
+std::function<bool()> RunWatch::stop() const {
+  return [this] { return stopped(); };
+}
 
 void RunWatch::progress(const RunProgress& now) {
   check();
@@ -80,5 +91,9 @@ void RunWatch::clear() {
 }
 
 bool errors_on_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void check_caller(const Console& console) {
+  if (console.caller != nullptr && console.caller->stops()) throw Interrupted();
+}
 
 }  // namespace rehearse::cli

@@ -2,10 +2,12 @@
 // Long runs: progress on a terminal, and an end when the user asks for one.
 
 #include <chrono>
+#include <functional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
 
+#include "core/cli/console.hpp"
 #include "core/play/backend.hpp"
 
 namespace rehearse::cli {
@@ -20,11 +22,14 @@ class Interrupted : public std::runtime_error {
 };
 
 /// From its making on, Ctrl-C (SIGINT) is noted, and check() ends the work; a second one ends the process at once.
-/// One at a time.
+/// One at a time. Of a console with a caller, signals are left alone, nothing is shown, and the caller says when to
+/// end.
 class RunWatch {
  public:
-  /// Progress goes to `err` where `shows`; nothing is written otherwise.
-  RunWatch(std::ostream& err, bool shows);
+  /// Progress goes to the console's `err` where that is a terminal; nothing is written otherwise.
+  explicit RunWatch(Console& console);
+  /// The same without progress, where not `shows`.
+  RunWatch(Console& console, bool shows);
   ~RunWatch();
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
@@ -32,7 +37,9 @@ class RunWatch {
   /// Throws Interrupted after Ctrl-C.
   void check() const;
   /// Whether Ctrl-C was pressed: for work that ends with what it has. May be asked from any thread.
-  [[nodiscard]] static bool stopped();
+  [[nodiscard]] bool stopped() const;
+  /// stopped() as functions that take long are given it. The watch must outlive it.
+  [[nodiscard]] std::function<bool()> stop() const;
   /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any
   /// unit. Where nobody knows `all` it is 0, and the line says what is done.
   void progress(const std::string& doing, double done, double all);
@@ -46,6 +53,7 @@ class RunWatch {
   void write(double share, const std::string& text);
   void write_line(const std::string& line);
   std::ostream& err_;
+  Caller* caller_;
   bool shows_;
   bool written_ = false;
   Clock::time_point begun_, next_;
@@ -53,5 +61,9 @@ class RunWatch {
 
 /// Whether standard error is a terminal.
 [[nodiscard]] bool errors_on_terminal();
+
+/// Throws Interrupted where the console's caller wants the work to end. Without a caller nothing happens, and Ctrl-C
+/// ends the program wherever it is: for work that leaves nothing to show when it is interrupted.
+void check_caller(const Console& console);
 
 }  // namespace rehearse::cli

@@ -240,8 +240,8 @@ Verb collectives_verb() {
        {"--table", "FILE", "measured times that go first (rehearse/collective_table/v1)"},
        {"--nccl-times", "", "NCCL's own prediction, without what benchmarks measured beyond it"},
        {"--backend", "NAME", "model: the call alone; analytic, simgrid: its flows played on the links", "model"},
-       {"--format", "FORMAT", "form of the result", "table, or as the suffix of -o says"},
-       {"-o,--output", "FILE", "write the result there", "standard output"},
+       format_option("form of the result", "table, or as the suffix of -o says"),
+       output_option(),
        html_option()},
       "Sizes are nccl-tests': the larger of what a rank sends and receives. busbw = algbw x 2(n-1)/n for all_reduce, "
       "(n-1)/n for all_gather, "

@@ -139,7 +139,7 @@ Verb export_verb() {
         fmt::format("{}; of a shared cluster {}", fmt::join(exporters().names(), ", "),
                     fmt::join(fleet_exporters().names(), ", "))},
        {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
-       {"--format", "FORMAT", "form of the report", "table"},
+       format_option("form of the report", "table"),
        {"-o,--output", "FOLDER", "where the files go", "SCENARIO.TARGET"}},
       "What has no flag in the target is listed with the reason. 'rehearse explain target:NAME' shows the table of "
       "keys and flags.",

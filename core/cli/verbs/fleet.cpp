@@ -19,7 +19,7 @@ namespace {
 fleet::FleetResult play(const fleet::Fleet& f, const std::string& doing, RunWatch& watch) {
   fleet::RunOptions options;
   options.progress = [&](double share) { watch.progress(doing, share, 1); };
-  options.stop = &RunWatch::stopped;
+  options.stop = watch.stop();
   return fleet::run_fleet(f, options);
 }
 
@@ -37,7 +37,7 @@ int run_advice(const Arguments& arguments, const fleet::Fleet& f, RunWatch& watc
     throw Error(ErrorKind::usage, "wanted a queue and how long it may wait", "--advise " + wish,
                 "for example --advise research=2h");
   fleet::RunOptions options;
-  options.stop = &RunWatch::stopped;
+  options.stop = watch.stop();
   options.progress = [&watch](double share) { watch.progress("trying changes, this one", share, 1); };
   const std::string queue = wish.substr(0, at);
   try {
@@ -46,7 +46,7 @@ int run_advice(const Arguments& arguments, const fleet::Fleet& f, RunWatch& watc
     watch.clear();
     print(advice_document(f, queue, bound, answer, rehearse_version()), arguments, console);
     const bool enough = answer.wait <= bound || (!answer.changes.empty() && answer.changes.front().enough);
-    if (RunWatch::stopped()) return kInterrupted;
+    if (watch.stopped()) return kInterrupted;
     return enough ? 0 : static_cast<int>(ErrorKind::infeasible);
   } catch (Error& e) {
     if (e.where.empty()) e.where = "--advise " + wish;
@@ -80,7 +80,7 @@ int fleet_verb_run(const Arguments& arguments, Console& console) {
   std::vector<std::string> other = set;
   other.insert(other.end(), against.begin(), against.end());
   // Read and checked before anything is played.
-  RunWatch watch(console.err, errors_on_terminal());
+  RunWatch watch(console);
   FleetOptions opening;
   opening.progress = [&watch](double share) {
     watch.check();
@@ -100,7 +100,7 @@ int fleet_verb_run(const Arguments& arguments, Console& console) {
   const Document document = fleet_document(played, rehearse_version());
   print(document, arguments, console);
   write_html("fleet", document, arguments, console, [&] { return HtmlParts{{"timelines", timelines_json(played)}}; });
-  if (!RunWatch::stopped()) return 0;
+  if (!watch.stopped()) return 0;
   console.err << "interrupted: the answer is what was played until then\n";
   return kInterrupted;
 }

@@ -21,7 +21,9 @@ constexpr int kReadingWidth = 80;
 
 /// Lessons are read, not scanned: as wide as a page.
 Console page(Console& console) {
-  return {console.out, console.err, {std::min(console.style.width, kReadingWidth), console.style.colour}};
+  Console out = console;
+  out.style.width = std::min(out.style.width, kReadingWidth);
+  return out;
 }
 
 HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
@@ -40,7 +42,7 @@ int show(const std::string& verb, const std::string& file, const Arguments& argu
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers =
-      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
+      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console), console);
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
@@ -121,7 +123,7 @@ int replay(const Arguments& arguments, Console& console) {
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {
     Lesson lesson = load_lesson(file);
-    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend));
+    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, console));
     all.push_back({std::move(lesson), std::move(rows)});
   }
   Console narrow = page(console);

@@ -6,6 +6,8 @@
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
+#include "core/cli/run/run_watch.hpp"
+#include "core/config/json_text.hpp"
 
 namespace rehearse::cli {
 
@@ -31,7 +33,8 @@ LessonAnswer play_shared(const LessonPlan& plan, const std::vector<std::string>&
   return {plan.key, plan.title, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(answer))};
 }
 
-LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
+LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend,
+                  const Console& console) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
   if (plan.is_fleet) return play_shared(plan, changes);
   const Session session = open_session(plan.file, changes);
@@ -39,6 +42,7 @@ LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, cons
   options.backend = backend;
   options.suggest = false;
   options.pictured = kMostRows;
+  options.progress = [&console](const RunProgress&) { check_caller(console); };
   LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}, nullptr};
   out.figures = figures_of(out.report);
   return out;
@@ -50,7 +54,7 @@ std::vector<std::string> lesson_files(const DataDirectory& data) { return files_
 std::vector<std::string> replay_files(const DataDirectory& data) { return files_in(data.published(), "replay.json"); }
 
 std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind) {
-  if (word.find('/') != std::string::npos || word.ends_with(".json")) return word;
+  if (is_json_text(word) || word.find('/') != std::string::npos || word.ends_with(".json")) return word;
   std::vector<std::string> names;
   for (const std::string& file : files) {
     names.push_back(fs::path(file).parent_path().filename().string());
@@ -60,9 +64,9 @@ std::string find_lesson(const std::string& word, const std::vector<std::string>&
 }
 
 std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                     const std::string& backend) {
+                                     const std::string& backend, const Console& console) {
   std::vector<LessonAnswer> out;
-  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend));
+  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend, console));
   return out;
 }
 

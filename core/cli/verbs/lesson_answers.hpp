@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/api/data_directory.hpp"
+#include "core/cli/console.hpp"
 #include "core/lesson/figures.hpp"
 #include "core/lesson/lesson.hpp"
 
@@ -18,8 +19,9 @@ namespace rehearse::cli {
 /// did-you-mean.
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
-/// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times.
+/// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times. Throws
+/// Interrupted where the console's caller wants it to end.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                                   const std::string& backend);
+                                                   const std::string& backend, const Console& console);
 
 }  // namespace rehearse::cli

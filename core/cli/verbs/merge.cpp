@@ -79,8 +79,8 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
   options.top = static_cast<int>(first.top);
   options.most_played = whole_of(arguments, "--simulate", 0, -1);
   if (options.most_played != 0) options.backend = report.backend = chosen_backend(arguments, console);
-  RunWatch watch(console.err, errors_on_terminal());
-  options.stop = &RunWatch::stopped;
+  RunWatch watch(console);
+  options.stop = watch.stop();
   options.progress = [&watch](const SearchProgress& now) { watch.progress(now.doing, now.done, now.all); };
   const CostModel cost = session.cost_model();
   const SearchProblem problem = problem_of(session, cost);
@@ -90,7 +90,7 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
   const Document document = search_document(report);
   print(document, arguments, console);
   write_html("search", document, arguments, console);
-  if (RunWatch::stopped()) {
+  if (watch.stopped()) {
     console.err << "interrupted: fewer plans were played\n";
     return kInterrupted;
   }

@@ -186,7 +186,7 @@ class BiasedSearch : public StepSearch {
 
 CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan,
                       const PlanCandidate& candidate, const PredictionRanges& measured, const CandidateJob& job,
-                      const std::string& backend) {
+                      const std::string& backend, const std::function<bool()>& stop) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   const bool as_it_is = !candidate.cluster.empty();
   CandidateSite out;
@@ -206,18 +206,18 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   std::unique_ptr<StepSearch> modelled = make_step_search(
       job.question,
       [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
-      [session = job.session](const Cluster& cluster) { return session->profiles(cluster); }, backend,
-      &RunWatch::stopped);
+      [session = job.session](const Cluster& cluster) { return session->profiles(cluster); }, backend, stop);
   out.search = std::make_unique<BiasedSearch>(std::move(modelled), range.middle);
-  out.stop = &RunWatch::stopped;
+  out.stop = stop;
   return out;
 }
 
 CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
                            const PredictionRanges& measured, Bytes checkpoint, const CandidateJob& job,
-                           const std::string& backend, std::function<void(double)> progress) {
+                           const std::string& backend, const std::function<bool()>& stop,
+                           std::function<void(double)> progress) {
   const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
-  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, job, backend);
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, job, backend, stop);
   site.checkpoint = checkpoint;
   site.progress = std::move(progress);
   return answer_candidate(plan, site);
@@ -253,7 +253,7 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
   const auto work = [&] {
     for (std::size_t i = next++; i < answers.size(); i = next++) {
       try {
-        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, jobs[i], backend,
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, jobs[i], backend, watch.stop(),
                                 [&progress, i](double share) { progress.tell(i, share); });
         progress.tell(i, 1);
       } catch (...) {
@@ -322,7 +322,7 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   const Catalogue catalogue(data.topologies());
   std::vector<CandidateJob> jobs;
   for (const PlanCandidate& candidate : plan.candidates) jobs.push_back(job_of(catalogue, plan, candidate));
-  RunWatch watch(console.err, errors_on_terminal());
+  RunWatch watch(console);
   std::vector<CandidateAnswer> answers =
       answer_all(data, plan, ranges_of(arguments, data), jobs, backend, jobs_of(arguments), watch);
   watch.clear();

@@ -74,7 +74,7 @@ void watch_over(SearchRequest& request, const Arguments& arguments, RunWatch& wa
   request.time_spent = [begin, seconds] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / seconds;
   };
-  request.stop = &RunWatch::stopped;
+  request.stop = watch.stop();
   request.progress = [&watch](const SearchProgress& now) {
     watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing,
                    now.done, now.all);
@@ -103,7 +103,7 @@ int search_plans(const Arguments& arguments, Console& console) {
   if (!opened.own_is_a_plan)
     console.err << fmt::format(
         "note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
-  RunWatch watch(console.err, errors_on_terminal());
+  RunWatch watch(console);
   watch_over(request, arguments, watch);
   const SearchReport report = searched(opened, request);
   watch.clear();

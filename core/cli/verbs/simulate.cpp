@@ -137,7 +137,7 @@ int simulate(const Arguments& arguments, Console& console) {
   check_together(arguments);
   if (arguments.has("--together")) return simulate_together(arguments, console);
   if (measured) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
-  std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
+  std::optional<RunWatch> watch(std::in_place, console);
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   print_warnings(session.scenario, console);
   change(session, arguments);

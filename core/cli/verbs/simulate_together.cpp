@@ -9,6 +9,7 @@
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run/run_watch.hpp"
+#include "core/config/json_text.hpp"
 
 namespace rehearse::cli {
 
@@ -64,12 +65,12 @@ void check_together(const Arguments& arguments) {
 }
 
 int simulate_together(const Arguments& arguments, Console& console) {
-  RunWatch watch(console.err, errors_on_terminal());
+  RunWatch watch(console);
   const std::vector<std::string> names = arguments.all("SCENARIO");
   const std::vector<Seconds> begins = begins_of(arguments, names.size());
   std::vector<TogetherAsked> jobs;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    jobs.push_back({names[i], load_scenario_file(names[i], arguments.all("--set")), begins[i], {}});
+    jobs.push_back({origin_of(names[i]), load_scenario_file(names[i], arguments.all("--set")), begins[i], {}});
     print_warnings(jobs.back().scenario, console);
   }
   TogetherOptions options;

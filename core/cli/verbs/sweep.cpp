@@ -19,7 +19,7 @@ namespace rehearse::cli {
 namespace {
 
 SweepPoint point_of(const std::string& file, std::vector<std::string> overrides, const std::vector<Vary>& vary,
-                    std::vector<std::string> values, const std::string& backend) {
+                    std::vector<std::string> values, const std::string& backend, const std::function<bool()>& stop) {
   SweepPoint out;
   for (std::size_t k = 0; k < vary.size(); ++k) overrides.push_back(vary[k].key + "=" + values[k]);
   out.values = std::move(values);
@@ -31,8 +31,7 @@ SweepPoint point_of(const std::string& file, std::vector<std::string> overrides,
     out.figures = figures_of(session);
     out.range = ranges_for(session).range(kind_of(session.workload.network, session.cluster));
     out.evaluation = evaluate(problem, problem.own);
-    if (out.evaluation.fits && !backend.empty())
-      play(problem, problem.own, backend, out.evaluation, &RunWatch::stopped);
+    if (out.evaluation.fits && !backend.empty()) play(problem, problem.own, backend, out.evaluation, stop);
   } catch (const Error& e) {
     if (e.kind != ErrorKind::usage) throw;
     out.evaluation.refusal = e.what();
@@ -54,10 +53,11 @@ int sweep(const Arguments& arguments, Console& console) {
   SweepReport report;
   report.vary = vary_of(arguments);
   report.file = arguments.text("SCENARIO");
-  report.scenario = std::filesystem::path(report.file).stem().string();
   report.version = rehearse_version();
   // A file that is wrong by itself is one error, not one for each point.
-  report.scenario_json = resolved_json(load_scenario_file(report.file, arguments.all("--set")));
+  const Scenario scenario = load_scenario_file(report.file, arguments.all("--set"));
+  report.scenario = std::filesystem::path(scenario.origin).stem().string();
+  report.scenario_json = resolved_json(scenario);
   report.shard = parse_shard(arguments.text("--shard"));
   if (arguments.has("--backend")) report.backend = chosen_backend(arguments, console);
   std::vector<std::size_t> mine;
@@ -66,15 +66,16 @@ int sweep(const Arguments& arguments, Console& console) {
     mine.push_back(i);
   std::vector<std::optional<SweepPoint>> points(mine.size());
   std::atomic<std::size_t> done{0};
-  RunWatch watch(console.err, errors_on_terminal());
+  RunWatch watch(console);
   // One platform at a time is simulated in a process.
   const int jobs = report.backend.empty() ? jobs_of(arguments) : 1;
+  const std::function<bool()> stop = watch.stop();
   parallel_for(
-      jobs, mine.size(), &RunWatch::stopped,
+      jobs, mine.size(), stop,
       [&](std::size_t i) {
         SweepPoint point = point_of(report.file, arguments.all("--set"), report.vary,
-                                    sweep_values(report.vary, mine[i]), report.backend);
-        if (!report.backend.empty() && RunWatch::stopped()) return;
+                                    sweep_values(report.vary, mine[i]), report.backend, stop);
+        if (!report.backend.empty() && watch.stopped()) return;
         points[i] = std::move(point);
         ++done;
       },
@@ -82,7 +83,7 @@ int sweep(const Arguments& arguments, Console& console) {
         watch.progress(fmt::format("{} points", mine.size()), static_cast<double>(done),
                        static_cast<double>(mine.size()));
       });
-  report.interrupted = RunWatch::stopped();
+  report.interrupted = watch.stopped();
   watch.clear();
   bool fits = false;
   for (std::size_t i = 0; i < points.size(); ++i) {

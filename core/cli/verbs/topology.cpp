@@ -244,7 +244,7 @@ int topology(const Arguments& arguments, Console& console) {
                 arguments.has("--devices") ? read_devices(arguments.text("--devices"), cluster) : some_devices(cluster))
           : matrix_document(cluster);
   // What another program reads isn't broken into pieces; a terminal's width is kept.
-  Console whole{console.out, console.err, console.style};
+  Console whole = console;
   if (isatty(STDOUT_FILENO) == 0 && std::getenv("COLUMNS") == nullptr) whole.style.width = kUnlimitedWidth;
   print(document, arguments, whole);
   write_html("topology", document, arguments, console, [&] { return HtmlParts{{"topology", topology_json(cluster)}}; });

@@ -4,6 +4,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/import/traces/measured_workload.hpp"
 #include "core/strategy/workload.hpp"
@@ -119,7 +120,7 @@ std::string measured_workload_json(const MeasuredWorkload& w) {
 }
 
 MeasuredWorkload read_measured_workload(const std::string& path, const std::vector<std::string>& overrides) {
-  nlohmann::json document = parse_json(read_text(path, kMostBytes), path);
+  nlohmann::json document = parse_json(read_text(path, kMostBytes), origin_of(path));
   if (!document.is_object()) throw Error(ErrorKind::usage, "no measured workload", path);
   for (const std::string& change : overrides) apply(document, change);
   ObjectReader in(document, path);

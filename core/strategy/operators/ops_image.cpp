@@ -20,10 +20,11 @@ const SettingKey<bool> kFusedBatchNorm = declare_key(
 const SettingKey<std::string> kInConvolution = declare_key(
     "framework.batch_norm_in_convolution", std::string("none"), "What convolutions do of the batch norms around them.",
     {.choices = {"none", "statistics", "normalised"},
-     .detail = "statistics: the kernel that writes a convolution's result sums it and its squares up, so that the batch "
-               "norm behind reads it once less. normalised: the next convolution also normalises what it loads and "
-               "sets what is negative to 0, so that a batch norm and a ReLU between two convolutions move nothing "
-               "forward (cuDNN's fused operations of v7.6 on: CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS)."});
+     .detail =
+         "statistics: the kernel that writes a convolution's result sums it and its squares up, so that the batch "
+         "norm behind reads it once less. normalised: the next convolution also normalises what it loads and "
+         "sets what is negative to 0, so that a batch norm and a ReLU between two convolutions move nothing "
+         "forward (cuDNN's fused operations of v7.6 on: CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS)."});
 
 /// The op of the block that makes a tensor; null where it comes from the block before.
 const OpSpec* maker_of(BlockBody& b, int tensor) {

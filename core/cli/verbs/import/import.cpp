@@ -135,7 +135,7 @@ Verb import_verb() {
            {"--machine", "ID|FILE", "machine that a graph XML belongs to; fleet: of each node"},
            {"--name", "NAME", "name of the machine", "Imported from FILE"},
            {"--step", "N", "trace: the step that becomes a workload", "the last one"},
-           {"--format", "FORMAT", "job, trace: form of the report", "table"},
+           format_option("job, trace: form of the report", "table"),
            {"--cluster", "NAME", "job: a machine or a cluster, by name or file"},
            {"--network", "NAME", "job: the network between machines"},
            {"--gpus", "N", "job: on how many GPUs, where the files do not say it, or on others; fleet: of each node"},
