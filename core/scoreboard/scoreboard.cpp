@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/portable.hpp"
 #include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
@@ -53,10 +54,10 @@ class Workers {
       : in_(in), out_(out), paths_(paths), defaults_(defaults), frameworks_(frameworks), options_(options) {}
 
   void run(int workers) {
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (int i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
     work();
-    threads.clear();
+    for (std::thread& t : threads) t.join();
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -191,7 +192,7 @@ Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& pat
   const Frameworks frameworks = Frameworks::load(paths.topologies / "frameworks");
   Scoreboard out;
   out.rows.resize(rows.size());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = usable_threads();
   const int wanted = options.backend != "estimate" ? 1 : options.workers > 0 ? options.workers : cores;
   Workers(rows, out.rows, paths, defaults, frameworks, options)
       .run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));
