@@ -11,16 +11,6 @@
 
 namespace rehearse::cli {
 
-namespace {
-
-std::string heading_of(const Document& document) {
-  for (const DocumentBlock& block : document.blocks)
-    if (const auto* heading = std::get_if<Heading>(&block)) return heading->text;
-  return "";
-}
-
-}  // namespace
-
 Option html_option() {
   return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network"};
 }
@@ -38,8 +28,7 @@ void write_html(const std::string& kind, const Document& document, const Argumen
                 const std::function<HtmlParts()>& parts) {
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
-  write_html_report(file,
-                    {kind, rehearse_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
+  write_html_report(file, {kind, rehearse_version(), document.json, document.heading(), parts ? parts() : HtmlParts{}});
   console.err << "wrote " << file
               << (has_pictures() ? "\n"
                                  : ", without pictures: this build has no charting library ('./bootstrap "

@@ -1,4 +1,4 @@
-#include "core/cli/verbs/lesson_answers.hpp"
+#include "core/api/lesson.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -66,4 +66,4 @@ std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std
   return out;
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse
