@@ -54,22 +54,6 @@ Table plan_table(const LessonReportAnswers& answers) {
   return table;
 }
 
-std::vector<std::string> sentences(const Lesson& lesson, const LessonReportAnswers& answers) {
-  std::vector<std::string> out;
-  const FigureLookup look = lookup(answers);
-  for (const Saying& s : lesson.says) {
-    const FigureText* text = &s.text;
-    if (s.condition) {
-      const std::optional<double> chosen = s.condition->value(look);
-      if (!chosen) continue;
-      if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
-    }
-    if (text == nullptr) continue;
-    if (std::optional<std::string> said = text->fill(look)) out.push_back(std::move(*said));
-  }
-  return out;
-}
-
 std::string mark_of(const ReplayRow& row) {
   if (!row.predicted) return "no prediction";
   return row.measurement.standing == Standing::measured ? "" : std::string(name_of(row.measurement.standing));
@@ -173,7 +157,7 @@ std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, 
                    {"plans", ordered_json::array()}};
   for (const LessonAnswer& a : answers)
     out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
-  out["says"] = sentences(lesson, answers);
+  out["says"] = sentences(lesson.says, answers);
   out["shows"] = ordered_json::array();
   const std::vector<std::string> failed = not_shown(lesson, answers);
   for (const Showing& s : lesson.shows)
@@ -199,6 +183,22 @@ Table records(const Lesson& lesson, const LessonReportAnswers& answers, const st
 }
 
 }  // namespace
+
+std::vector<std::string> sentences(const std::vector<Saying>& says, const LessonReportAnswers& answers) {
+  std::vector<std::string> out;
+  const FigureLookup look = lookup(answers);
+  for (const Saying& s : says) {
+    const FigureText* text = &s.text;
+    if (s.condition) {
+      const std::optional<double> chosen = s.condition->value(look);
+      if (!chosen) continue;
+      if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
+    }
+    if (text == nullptr) continue;
+    if (std::optional<std::string> said = text->fill(look)) out.push_back(std::move(*said));
+  }
+  return out;
+}
 
 std::vector<ReplayRow> replay_rows(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<ReplayRow> out;
@@ -226,10 +226,14 @@ ReplayErrors replay_errors(const std::vector<ReplayRow>& rows) {
   return out;
 }
 
+bool holds(const Showing& showing, const LessonReportAnswers& answers) {
+  return showing.holds.value(lookup(answers)).value_or(0) != 0;
+}
+
 std::vector<std::string> not_shown(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<std::string> out;
   for (const Showing& s : lesson.shows)
-    if (s.holds.value(lookup(answers)).value_or(0) == 0) out.push_back(s.claim);
+    if (!holds(s, answers)) out.push_back(s.claim);
   return out;
 }
 
@@ -242,7 +246,7 @@ Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answer
   out.blocks.push_back(plan_table(answers));
   for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
   add_replay(lesson, rows, out);
-  for (std::string& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s)});
+  for (std::string& s : sentences(lesson.says, answers)) out.blocks.push_back(Paragraph{std::move(s)});
   for (const PopularClaim& c : lesson.claims)
     out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
   if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty())

@@ -33,6 +33,12 @@ struct ReplayErrors {
 [[nodiscard]] std::vector<ReplayRow> replay_rows(const Lesson& lesson, const std::vector<LessonAnswer>& answers);
 [[nodiscard]] ReplayErrors replay_errors(const std::vector<ReplayRow>& rows);
 
+/// Sentences that can be said of the answers, filled in: those whose figures have values.
+[[nodiscard]] std::vector<std::string> sentences(const std::vector<Saying>& says,
+                                                 const std::vector<LessonAnswer>& answers);
+/// A claim whose figures are missing does not hold.
+[[nodiscard]] bool holds(const Showing& showing, const std::vector<LessonAnswer>& answers);
+
 /// Those of `lesson.shows` that do not hold, by their claim; one whose figures are missing does not hold.
 [[nodiscard]] std::vector<std::string> not_shown(const Lesson& lesson, const std::vector<LessonAnswer>& answers);
 

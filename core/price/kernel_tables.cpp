@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 #include "core/config/json_file.hpp"
 
 namespace rehearse {
@@ -46,7 +46,7 @@ class Csv {
   [[nodiscard]] double number(std::string_view column) const {
     const auto t = text(column);
     double v = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), v);
+    const auto [end, error] = number_from_chars(t.data(), t.data() + t.size(), v);
     if (error != std::errc{} || end != t.data() + t.size() || !std::isfinite(v) || v < 0)
       fail("has '" + std::string(t) + "' for " + std::string(column) + ", not a number of 0 or more");
     return v;

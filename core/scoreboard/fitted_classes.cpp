@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/config/json_file.hpp"
 #include "core/price/calibration/calibration.hpp"
@@ -64,7 +65,9 @@ class FittedCount {
     std::string cls, name;
     double value = 0;
     int rows = 0;
-    auto operator<=>(const Constant&) const = default;
+    bool operator<(const Constant& o) const {
+      return std::tie(cls, name, value, rows) < std::tie(o.cls, o.name, o.value, o.rows);
+    }
   };
   struct Group {
     std::string generation, cls;

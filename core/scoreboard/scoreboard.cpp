@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/portable.hpp"
 #include "core/base/worker_threads.hpp"
 #include "core/strategy/no_lowering.hpp"
 
@@ -192,7 +193,7 @@ Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& pat
   const Frameworks frameworks = Frameworks::load(paths.topologies / "frameworks");
   Scoreboard out;
   out.rows.resize(rows.size());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = usable_threads();
   const int wanted = options.backend != "estimate" ? 1 : options.workers > 0 ? options.workers : cores;
   Workers(rows, out.rows, paths, defaults, frameworks, options)
       .run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));

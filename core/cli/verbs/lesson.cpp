@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/lesson.hpp"
+#include "core/api/pictures.hpp"
+#include "core/cli/run/run_watch.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cli/verbs/listings.hpp"
 #include "core/lesson/lesson_report.hpp"
-#include "core/report/html/gantt_data.hpp"
 #include "core/report/results/error_figures.hpp"
 
 namespace rehearse::cli {
@@ -26,27 +27,16 @@ Console page(Console& console) {
   return out;
 }
 
-HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
-  auto list = nlohmann::ordered_json::array();
-  for (const LessonAnswer& a : answers) {
-    const StepReport& r = a.report;
-    if (!r.trace || r.rows.empty() || !(r.metrics.step_time > Seconds{0})) continue;
-    list.push_back(nlohmann::ordered_json::parse(gantt_json({{r.trace.get(), r.rows, r.begin, r.metrics.step_time}})));
-    list.back()["name"] = a.key;
-  }
-  return {{"gantts", list.dump()}};
-}
-
 /// `verb`: lesson or replay.
 int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers =
-      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console), console);
+      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console), [&console] { check_caller(console); });
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
-  write_html(verb, document, arguments, console, [&] { return pipelines_of(answers); });
+  write_html(verb, document, arguments, console, [&] { return lesson_pictures(answers); });
   return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
 }
 
@@ -123,7 +113,7 @@ int replay(const Arguments& arguments, Console& console) {
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {
     Lesson lesson = load_lesson(file);
-    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, console));
+    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, [&console] { check_caller(console); }));
     all.push_back({std::move(lesson), std::move(rows)});
   }
   Console narrow = page(console);

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/cli/verbs/lesson_answers.hpp"
+#include "core/api/lesson.hpp"
 #include "core/report/formats/format.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cli/support.hpp"
@@ -33,7 +33,7 @@ void check_width(const std::string& text) {
 }  // namespace
 
 TEST_CASE("every lesson shows what it claims, in sentences that are all said", "[lessons]") {
-  const auto files = cli::lesson_files(find_data());
+  const auto files = lesson_files(find_data());
   REQUIRE(files.size() >= 10);
   for (const std::string& file : files) {
     INFO(file);
@@ -51,7 +51,7 @@ TEST_CASE("every lesson shows what it claims, in sentences that are all said", "
 
 TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[lessons]") {
   const auto data = find_data();
-  for (const auto& [verb, files] : {std::pair{"lesson", cli::lesson_files(data)}, {"replay", cli::replay_files(data)}})
+  for (const auto& [verb, files] : {std::pair{"lesson", lesson_files(data)}, {"replay", replay_files(data)}})
     for (const std::string& file : files) {
       INFO(file);
       const auto o = rehearse_with({verb, file, "--backend", "analytic"});
@@ -62,7 +62,7 @@ TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[les
 }
 
 TEST_CASE("every replay has rows with sources, and counts no claim", "[lessons]") {
-  const auto files = cli::replay_files(find_data());
+  const auto files = replay_files(find_data());
   REQUIRE(files.size() >= 8);
   for (const std::string& file : files) {
     INFO(file);

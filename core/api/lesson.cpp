@@ -1,4 +1,4 @@
-#include "core/cli/verbs/lesson_answers.hpp"
+#include "core/api/lesson.hpp"
 
 #include <algorithm>
 
@@ -6,10 +6,9 @@
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
-#include "core/cli/run/run_watch.hpp"
 #include "core/config/json_text.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -34,7 +33,7 @@ LessonAnswer play_shared(const LessonPlan& plan, const std::vector<std::string>&
 }
 
 LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend,
-                  const Console& console) {
+                  const std::function<void()>& check) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
   if (plan.is_fleet) return play_shared(plan, changes);
   const Session session = open_session(plan.file, changes);
@@ -42,7 +41,7 @@ LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, cons
   options.backend = backend;
   options.suggest = false;
   options.pictured = kMostRows;
-  options.progress = [&console](const RunProgress&) { check_caller(console); };
+  if (check) options.progress = [&check](const RunProgress&) { check(); };
   LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}, nullptr};
   out.figures = figures_of(out.report);
   return out;
@@ -64,10 +63,10 @@ std::string find_lesson(const std::string& word, const std::vector<std::string>&
 }
 
 std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                     const std::string& backend, const Console& console) {
+                                     const std::string& backend, const std::function<void()>& check) {
   std::vector<LessonAnswer> out;
-  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend, console));
+  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend, check));
   return out;
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse
