@@ -29,7 +29,6 @@ namespace rehearse {
 /// has no times. `check` is called now and then, and may throw to end it; it may be empty. Throws Error as simulate()
 /// and open_fleet() do.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                                   const std::string& backend,
-                                                   const std::function<void()>& check = {});
+                                                   const std::string& backend, const std::function<void()>& check = {});
 
 }  // namespace rehearse

@@ -5,10 +5,10 @@
 
 #include "core/api/lesson.hpp"
 #include "core/api/pictures.hpp"
-#include "core/cli/run/run_watch.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/listings.hpp"
 #include "core/lesson/lesson_report.hpp"
@@ -31,8 +31,8 @@ Console page(Console& console) {
 int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
-  const std::vector<LessonAnswer> answers =
-      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console), [&console] { check_caller(console); });
+  const std::vector<LessonAnswer> answers = play_plans(
+      lesson, arguments.all("--set"), chosen_backend(arguments, console), [&console] { check_caller(console); });
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
@@ -113,7 +113,8 @@ int replay(const Arguments& arguments, Console& console) {
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {
     Lesson lesson = load_lesson(file);
-    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, [&console] { check_caller(console); }));
+    std::vector<ReplayRow> rows =
+        replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, [&console] { check_caller(console); }));
     all.push_back({std::move(lesson), std::move(rows)});
   }
   Console narrow = page(console);
