@@ -10,7 +10,8 @@ const kBound = 1e-9; // Relative, of reals.
 const [folder, program] = process.argv.slice(2);
 
 const printed = (words) => {
-  const run = spawnSync(program, [...words, '--format', 'json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
+  const env = { ...process.env, REHEARSE_DATA: process.cwd() }; // What the module was built with.
+  const run = spawnSync(program, [...words, '--format', 'json'], { encoding: 'utf8', maxBuffer: 1 << 28, env });
   if (run.error) throw run.error;
   if (run.stdout === '') throw new Error(`${words.join(' ')}: ${run.stderr}`);
   return run.stdout;
