@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/api/data_directory.hpp"
-#include "core/cli/console.hpp"
 #include "core/lesson/figures.hpp"
 #include "core/lesson/lesson.hpp"
 
