@@ -11,7 +11,7 @@ namespace rehearse::net {
 namespace {
 
 constexpr std::string_view kMagic = "RHF1";
-constexpr std::string_view kAsks = "sgfwb";
+constexpr std::string_view kAsks = "hsgfwb";
 
 void put(std::string& out, std::uint32_t number) {
   for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(number >> shift & 0xFF);

@@ -20,7 +20,8 @@ inline constexpr std::size_t kLongestRunId = 96;
 [[nodiscard]] std::string fresh_run_id();
 
 /// A frame is a head of kHeadBytes (the run, what is asked, the lengths of the texts), a key and a value.
-enum class Ask : char { set = 's', get = 'g', fail = 'f', watch = 'w', goodbye = 'b' };
+/// `hello` asks for nothing: it says whose connection it is that may be silent for long.
+enum class Ask : char { hello = 'h', set = 's', get = 'g', fail = 'f', watch = 'w', goodbye = 'b' };
 struct Frame {
   Ask ask = Ask::get;
   std::string key, value;

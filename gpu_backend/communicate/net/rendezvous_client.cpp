@@ -45,7 +45,8 @@ RendezvousClient::RendezvousClient(const std::string& host, int port, RunName ru
   s.requests = connect_to(host, port, kPatience);
   s.watched = connect_to(host, port, kPatience);
   s.watched.keep_alive();
-  if (!s.ask(s.watched, {Ask::watch, s.rank, {}})) fail_at("the rendezvous closed the connection", host, port);
+  if (!s.ask(s.requests, {Ask::hello, s.rank, {}}) || !s.ask(s.watched, {Ask::watch, s.rank, {}}))
+    fail_at("the rendezvous closed the connection", host, port);
   s.watcher = std::thread([&s, on_failure = std::move(on_failure)] {
     std::string cause;
     const bool told = s.watched.get_text(cause, kLongestValue);

@@ -157,6 +157,7 @@ class RendezvousServer::Loop {
 
   void answer(Peer& p, const Frame& frame) {
     switch (frame.ask) {
+      case Ask::hello: return;
       case Ask::set: return set(frame.key, frame.value);
       case Ask::get: return get(p, frame.key);
       case Ask::fail: return fail(fmt::format("rank {}: {}", frame.key, frame.value));
