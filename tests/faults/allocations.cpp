@@ -16,6 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+// Names of the C library's own, which take the place of what is loaded after this.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
@@ -81,3 +83,4 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept
   return *out == nullptr ? ENOMEM : 0;
 }
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -28,7 +28,7 @@ struct RendezvousClient::Shared {
   bool leaving = false;
   bool failed_here = false;
 
-  [[nodiscard]] bool ask(const Socket& to, Frame frame) const {
+  [[nodiscard]] bool ask(const Socket& to, const Frame& frame) const {
     const std::string bytes = encode(run, frame);
     return to.put(bytes.data(), bytes.size());
   }
