@@ -49,7 +49,7 @@ CALLS = {
     "search": 'rehearse.search("scenarios/gpt3_175b_a100_1024.json")',
     "sweep": 'rehearse.sweep("scenarios/resnet50_p100_256.json", vary={"training.global_batch": list(range(8192, 819200, 256))})',
     "plan": 'rehearse.plan("scenarios/plans/llama3_70b_60_days.json")',
-    "validate": 'rehearse.validate(measurements=sorted(glob.glob("tests/published/data/*.json")))',
+    "validate": 'rehearse.validate(measurements=["tests/published/data/mosaicml_llm_foundry.json", "tests/published/data/mlperf_training.json"])',
     "compare": 'rehearse.compare(*["scenarios/gpt3_175b_a100_16384.json"] * 3, set={"strategy.recompute": "full"})',
 }
 
@@ -57,7 +57,7 @@ CALLS = {
 @pytest.mark.parametrize("verb", CALLS)
 def test_ctrl_c_is_heard_within_a_second(verb):
     script = f"""
-        import glob, time, rehearse
+        import time, rehearse
         print("begun", flush=True)
         try:
             {CALLS[verb]}
