@@ -15,13 +15,14 @@ std::string roofline_json(const Program& program, const CostModel& cost, int ran
                              {"points", nlohmann::ordered_json::array()}};
   for (const auto& [type, peak] : roof.peaks)
     out["peaks"].push_back({{"type", name_of(type)}, {"flops_per_s", peak.value()}});
-  for (const RooflinePoint& p : roof.points)
+  for (const RooflinePoint& p : roof.points) {
     out["points"].push_back({{"kernels", name_of(p.cls)},
                              {"type", name_of(p.arithmetic)},
                              {"flops", p.flops.value()},
                              {"bytes", p.bytes.value()},
                              {"seconds", p.time.value()},
                              {"calls", p.calls}});
+  }
   return out.dump();
 }
 
