@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/kernels.hpp"
 #include "core/hardware/collective_constants.hpp"
@@ -302,6 +303,7 @@ Seconds CostModel::launch_overhead(const Program& program, int rank) const {
 
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at,
                                  int launches) const {
+  check_stop();
   std::vector<BodyTask> tasks;
   Seconds host{0};
   const Seconds launch = launch_overhead(program, rank);

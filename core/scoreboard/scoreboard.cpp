@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
@@ -54,7 +55,11 @@ class Workers {
 
   void run(int workers) {
     std::vector<std::jthread> threads;
-    for (int i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
+    for (int i = 1; i < workers; ++i)
+      threads.emplace_back([this, asked = stop_asked()] {
+        const StopScope scope(asked);
+        work();
+      });
     work();
     threads.clear();
     if (failure_) std::rethrow_exception(failure_);
