@@ -54,7 +54,7 @@ LessonPlan read_plan(ObjectReader in, const fs::path& folder) {
   out.key = in.string("key");
   if (!is_word(out.key))
     in.fail("key", fmt::format("'{}' is not a lower-case word", out.key), "letters, digits and _, a letter first");
-  out.title = in.string("title");
+  out.title = FigureText::parse(in.string("title"), in.where("title"));
   out.is_fleet = in.has("fleet");
   if (out.is_fleet && in.has("scenario")) in.fail("fleet", "stands beside 'scenario'", "state either of them");
   in.expect("fleet"), in.expect("scenario");
@@ -79,12 +79,19 @@ LessonPicture read_picture(ObjectReader in) {
 
 Saying read_saying(const nlohmann::json& value, const std::string& origin, const std::string& path) {
   if (value.is_string())
-    return {std::nullopt, FigureText::parse(value.get<std::string>(), origin + ": " + path), std::nullopt};
+    return {std::nullopt, FigureText::parse(value.get<std::string>(), origin + ": " + path), std::nullopt, {}};
   ObjectReader in(value, origin, path);
-  Saying out{Formula::parse(in.string("if"), in.where("if")), FigureText::parse(in.string("then"), in.where("then")),
-             std::nullopt};
-  if (in.has("else")) out.otherwise = FigureText::parse(in.string("else"), in.where("else"));
-  in.expect("else");
+  const auto text = [&in](const char* key) { return FigureText::parse(in.string(key), in.where(key)); };
+  Saying out;
+  if (in.has("say")) {
+    out.text = text("say");
+  } else {
+    out.condition = Formula::parse(in.string("if"), in.where("if"));
+    out.text = text("then");
+    if (in.has("else")) out.otherwise = text("else");
+  }
+  out.rests_on = optional_strings(in, "rests_on");
+  for (const char* key : {"say", "if", "then", "else"}) in.expect(key);
   in.finish();
   return out;
 }
@@ -124,6 +131,18 @@ void check_names(const Lesson& lesson, const std::vector<std::string>& names, co
   }
 }
 
+/// Each is one of `shows`.
+void check_claims(const Lesson& lesson, const std::vector<std::string>& claims, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Showing& s : lesson.shows) known.push_back(s.claim);
+  for (const std::string& claim : claims) {
+    if (std::find(known.begin(), known.end(), claim) != known.end()) continue;
+    Error e = unknown_name("claim", claim, known);
+    e.where = where + "/rests_on";
+    throw e;
+  }
+}
+
 /// Plans are all of one kind, and pictures are of that kind.
 void check_kinds(const Lesson& lesson, const std::string& at) {
   const bool fleets = lesson.plans.front().is_fleet;
@@ -151,12 +170,16 @@ void check(const Lesson& lesson) {
         throw Error(ErrorKind::usage, fmt::format("two plans are '{}'", lesson.plans[i].key),
                     fmt::format("{}plans/{}/key", at, i));
   check_kinds(lesson, at);
+  check_names(lesson, lesson.question.names(), at + "question");
+  for (std::size_t i = 0; i < lesson.plans.size(); ++i)
+    check_names(lesson, lesson.plans[i].title.names(), fmt::format("{}plans/{}/title", at, i));
   for (std::size_t i = 0; i < lesson.says.size(); ++i) {
     const Saying& s = lesson.says[i];
     const std::string where = fmt::format("{}says/{}", at, i);
     if (s.condition) check_names(lesson, s.condition->names(), where);
     check_names(lesson, s.text.names(), where);
     if (s.otherwise) check_names(lesson, s.otherwise->names(), where);
+    check_claims(lesson, s.rests_on, where);
   }
   for (std::size_t i = 0; i < lesson.shows.size(); ++i)
     check_names(lesson, lesson.shows[i].holds.names(), fmt::format("{}shows/{}", at, i));
@@ -189,11 +212,12 @@ Lesson parse_lesson(const std::string& text, const std::string& origin) {
   out.name = name_of_file(path);
   out.origin = origin;
   out.title = in.string("title");
-  out.question = in.string("question", "");
+  out.question = FigureText::parse(in.string("question", ""), in.where("question"));
   for (ObjectReader& plan : in.objects("plans")) out.plans.push_back(read_plan(plan, path.parent_path()));
   for (ObjectReader& picture : optional_objects(in, "pictures")) out.pictures.push_back(read_picture(picture));
   if (const nlohmann::json* says = in.raw("says")) {
-    if (!says->is_array()) in.fail("says", "not a list", "a list of sentences, or of {if, then, else}");
+    if (!says->is_array())
+      in.fail("says", "not a list", "a list of sentences, of {say, rests_on}, or of {if, then, else}");
     for (std::size_t i = 0; i < says->size(); ++i)
       out.says.push_back(read_saying((*says)[i], origin, fmt::format("/says/{}", i)));
   }

@@ -54,19 +54,37 @@ Table plan_table(const LessonReportAnswers& answers) {
   return table;
 }
 
-std::vector<std::string> sentences(const Lesson& lesson, const LessonReportAnswers& answers) {
-  std::vector<std::string> out;
+/// A sentence, or why it is not said.
+struct Said {
+  std::string text;
+  bool applies = true;
+};
+
+Said not_said(const std::string& reason) { return {"A remark does not apply here: " + reason + ".", false}; }
+
+/// Nothing where there is nothing to say.
+std::optional<Said> said(const Saying& s, const std::vector<std::string>& failed, const LessonReportAnswers& answers) {
+  for (const std::string& claim : s.rests_on)
+    if (std::find(failed.begin(), failed.end(), claim) != failed.end())
+      return not_said(fmt::format("it rests on this, which is not so: {}", claim));
+  const Said missing = not_said("a plan that it is about does not fit into memory");
+  const FigureText* text = &s.text;
   const FigureLookup look = lookup(answers);
-  for (const Saying& s : lesson.says) {
-    const FigureText* text = &s.text;
-    if (s.condition) {
-      const std::optional<double> chosen = s.condition->value(look);
-      if (!chosen) continue;
-      if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
-    }
-    if (text == nullptr) continue;
-    if (std::optional<std::string> said = text->fill(look)) out.push_back(std::move(*said));
+  if (s.condition) {
+    const std::optional<double> chosen = s.condition->value(look);
+    if (!chosen) return missing;
+    if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
   }
+  if (text == nullptr) return std::nullopt;
+  const std::optional<std::string> sentence = filled(*text, answers);
+  return sentence ? Said{*sentence} : missing;
+}
+
+std::vector<Said> sentences(const Lesson& lesson, const LessonReportAnswers& answers) {
+  std::vector<Said> out;
+  const std::vector<std::string> failed = not_shown(lesson, answers);
+  for (const Saying& s : lesson.says)
+    if (std::optional<Said> one = said(s, failed, answers)) out.push_back(std::move(*one));
   return out;
 }
 
@@ -170,10 +188,13 @@ std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, 
   ordered_json out{{"schema", kLessonResultSchema},
                    {"lesson", lesson.name},
                    {"title", lesson.title},
+                   {"question", filled(lesson.question, answers).value_or("")},
                    {"plans", ordered_json::array()}};
   for (const LessonAnswer& a : answers)
     out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
-  out["says"] = sentences(lesson, answers);
+  out["says"] = ordered_json::array();
+  out["left_out"] = ordered_json::array();
+  for (const Said& s : sentences(lesson, answers)) out[s.applies ? "says" : "left_out"].push_back(s.text);
   out["shows"] = ordered_json::array();
   const std::vector<std::string> failed = not_shown(lesson, answers);
   for (const Showing& s : lesson.shows)
@@ -237,12 +258,13 @@ Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answer
   const std::vector<ReplayRow> rows = replay_rows(lesson, answers);
   Document out;
   out.blocks.push_back(Heading{lesson.title});
-  if (!lesson.question.empty()) out.blocks.push_back(Paragraph{lesson.question});
+  if (const auto question = filled(lesson.question, answers); question && !question->empty())
+    out.blocks.push_back(Paragraph{*question});
   out.blocks.push_back(plan_facts(answers));
   out.blocks.push_back(plan_table(answers));
   for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
   add_replay(lesson, rows, out);
-  for (std::string& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s)});
+  for (Said& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s.text)});
   for (const PopularClaim& c : lesson.claims)
     out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
   if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty())

@@ -42,7 +42,7 @@ int show(const std::string& verb, const std::string& file, const Arguments& argu
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers =
-      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console), console);
+      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
@@ -123,7 +123,7 @@ int replay(const Arguments& arguments, Console& console) {
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {
     Lesson lesson = load_lesson(file);
-    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, console));
+    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend));
     all.push_back({std::move(lesson), std::move(rows)});
   }
   Console narrow = page(console);

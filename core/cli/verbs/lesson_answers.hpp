@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/api/data_directory.hpp"
-#include "core/cli/console.hpp"
 #include "core/lesson/figures.hpp"
 #include "core/lesson/lesson.hpp"
 
@@ -19,9 +18,11 @@ namespace rehearse::cli {
 /// did-you-mean.
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
-/// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times. Throws
-/// Interrupted where the console's caller wants it to end.
+/// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                                   const std::string& backend, const Console& console);
+                                                   const std::string& backend);
+
+/// The same without times, for titles and the question: nothing is played.
+[[nodiscard]] std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson);
 
 }  // namespace rehearse::cli

@@ -1,6 +1,10 @@
 // Every shipped lesson runs, shows what it claims, and says nothing without its number; every replay stands beside its
 // measurements.
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include <nlohmann/json.hpp>
 
 #include "core/cli/verbs/lesson_answers.hpp"
@@ -47,6 +51,59 @@ TEST_CASE("every lesson shows what it claims, in sentences that are all said", "
     CHECK(json.at("says").size() >= 3);
     CHECK_FALSE(lesson.pictures.empty());
   }
+}
+
+TEST_CASE("under the reader's changes a sentence stays while its claims hold, and else says that it does not apply",
+          "[lessons]") {
+  const std::vector<std::string> changes{
+      "training.precision=fp32", "training.global_batch=512", "strategy.overlap.grad_reduce=false",
+      "strategy.bucket=1GB",     "strategy.recompute=full",   "training.optimizer=adamw",
+      "strategy.zero_stage=1",   "input.decode_per_core=10",  "training.gradient_dtype=fp32",
+      "strategy.schedule=gpipe", "policy.quota=none",         "training.sequence_length=512"};
+  for (const std::string& file : cli::lesson_files(find_data())) {
+    const Lesson lesson = load_lesson(file);
+    int played = 0;
+    for (const std::string& change : changes) {
+      INFO(file << " --set " << change);
+      const auto o = rehearse_with({"lesson", file, "--backend", "analytic", "--set", change, "--format", "json"});
+      if (o.code != 0) {
+        CHECK(o.code == 2);  // The change makes no plan of it; never a defect.
+        continue;
+      }
+      ++played;
+      const auto json = nlohmann::json::parse(o.out);
+      std::set<std::string> failed;
+      for (const auto& s : json.at("shows"))
+        if (s.at("holds") == false) failed.insert(s.at("claim").get<std::string>());
+      std::size_t resting = 0;
+      for (const Saying& s : lesson.says)
+        resting += std::any_of(s.rests_on.begin(), s.rests_on.end(),
+                               [&](const std::string& claim) { return failed.contains(claim); });
+      CHECK(json.at("left_out").size() >= resting);
+      CHECK(json.at("says").size() + json.at("left_out").size() <= lesson.says.size());
+      for (const auto& text : json.at("left_out"))
+        CHECK((text.get<std::string>().ends_with("does not fit into memory.") ||
+               std::any_of(failed.begin(), failed.end(), [&](const std::string& c) {
+                 return text.get<std::string>().find(c) != std::string::npos;
+               })));
+    }
+    CHECK(played >= 2);
+  }
+}
+
+TEST_CASE("what a lesson says to go on with runs", "[lessons]") {
+  for (const std::string& file : cli::lesson_files(find_data()))
+    for (const std::string& command : load_lesson(file).next) {
+      INFO(file << ": " << command);
+      std::vector<std::string> words;
+      std::istringstream in(command);
+      for (std::string word; in >> word;) words.push_back(word);
+      REQUIRE(words.front() == "rehearse");
+      words.erase(words.begin());
+      if (words.front() == "lesson" || words.front() == "simulate")
+        words.insert(words.end(), {"--backend", "analytic"});
+      CHECK(rehearse_with(words).code == 0);
+    }
 }
 
 TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[lessons]") {
