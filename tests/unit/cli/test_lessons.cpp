@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -89,21 +88,6 @@ TEST_CASE("under the reader's changes a sentence stays while its claims hold, an
     }
     CHECK(played >= 2);
   }
-}
-
-TEST_CASE("what a lesson says to go on with runs", "[lessons]") {
-  for (const std::string& file : cli::lesson_files(find_data()))
-    for (const std::string& command : load_lesson(file).next) {
-      INFO(file << ": " << command);
-      std::vector<std::string> words;
-      std::istringstream in(command);
-      for (std::string word; in >> word;) words.push_back(word);
-      REQUIRE(words.front() == "rehearse");
-      words.erase(words.begin());
-      if (words.front() == "lesson" || words.front() == "simulate")
-        words.insert(words.end(), {"--backend", "analytic"});
-      CHECK(rehearse_with(words).code == 0);
-    }
 }
 
 TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[lessons]") {
