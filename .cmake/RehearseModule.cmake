@@ -37,6 +37,9 @@ function(rehearse_runs_once target)
 endfunction()
 
 function(rehearse_optimise target level)
+  if(EMSCRIPTEN)
+    return()  # All of it is as CMAKE_CXX_FLAGS_RELEASE says: what is read slowly takes room, too.
+  endif()
   target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${level}>)
 endfunction()
 

@@ -8,6 +8,9 @@ if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GR
    OR (CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
   set(known_compiler ON)
 endif()
+if(EMSCRIPTEN)
+  set(known_compiler OFF)  # Its std::size_t has 32 bits, of which the code makes no secret.
+endif()
 option(REHEARSE_WERROR "Treat warnings as errors" ${known_compiler})
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -40,14 +43,20 @@ if(REHEARSE_SANITIZE)
 endif()
 
 # Objects serve programs, the shared object that tests link, and modules of other languages. Calls within a source stay direct.
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT EMSCRIPTEN)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
 target_compile_options(rehearse_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>>")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(compiler_type auto)
+  if(EMSCRIPTEN)
+    set(compiler_type clang)  # Its name does not say so.
+  endif()
   # Precompiled headers are cached too (ccache's manual, "Precompiled headers"), and clones in other folders find what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros"
-    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
+    "CCACHE_COMPILERTYPE=${compiler_type}" "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
 endif()
 
 # Headers that most sources include and that take longer to read than many sources' own code, compiled once and reused by targets of the same

@@ -9,6 +9,8 @@
 //   | what jobs on one fabric cost each other            | simulate_together(jobs, ...)   -> TogetherReport    |
 //   | whether it fits into memory                         | memory(scenario, MemoryOptions)    -> MemoryAnswer  |
 //   | which plan is best                                  | search(scenario, SearchRequest)    -> SearchReport  |
+//   | what a lesson teaches, with its numbers            | play_plans(lesson, changes, backend) (lesson.hpp)   |
+//   | whether an attempt at a task reaches its goals     | try_task(task, changes, backend) (task.hpp)         |
 //   | how far predictions were off, of measured jobs      | validate(files, ValidateOptions) -> ValidateAnswer  |
 //
 // Each result is a struct; to_document(result) is what the command line prints of it, for any format of
@@ -32,10 +34,12 @@
 #include "core/api/backend_choice.hpp"
 #include "core/api/build_info.hpp"
 #include "core/api/data_directory.hpp"
+#include "core/api/lesson.hpp"
 #include "core/api/memory.hpp"
 #include "core/api/search.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/api/step.hpp"
+#include "core/api/task.hpp"
 #include "core/api/together.hpp"
 #include "core/api/validate.hpp"
 #include "core/base/error.hpp"

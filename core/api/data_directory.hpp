@@ -16,6 +16,7 @@ struct DataDirectory {
   [[nodiscard]] std::filesystem::path calibration() const { return topologies() / "calibration"; }
   [[nodiscard]] std::filesystem::path models() const { return root / "scenarios" / "models"; }
   [[nodiscard]] std::filesystem::path lessons() const { return root / "scenarios" / "lessons"; }
+  [[nodiscard]] std::filesystem::path tasks() const { return root / "scenarios" / "tasks"; }
   [[nodiscard]] std::filesystem::path published() const { return root / "scenarios" / "published"; }
 };
 

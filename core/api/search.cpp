@@ -1,7 +1,6 @@
 #include "core/api/search.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 #include "core/api/session/observed.hpp"
 #include "core/api/session/scenario_file.hpp"
 #include "core/api/session/search_setup.hpp"
+#include "core/base/portable.hpp"
 #include "core/config/settings/strategy.hpp"
 
 namespace rehearse {
@@ -61,7 +61,7 @@ SearchOptions search_options(const SearchRequest& request, const SearchReport& r
   out.objective = report.objective;
   out.most_memory = report.most_memory;
   out.fixed = fixed;
-  out.jobs = request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  out.jobs = request.jobs > 0 ? request.jobs : usable_threads();
   out.top = static_cast<int>(report.top);
   out.backend = report.backend;
   out.most_played = request.most_played;

@@ -1,15 +1,16 @@
 #include "core/base/counts.hpp"
 
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "core/base/portable.hpp"
 
 namespace rehearse {
 
 std::string count_hint(std::string_view text) {
   double number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), number);
   if (failed != std::errc{} || end + 1 != text.data() + text.size() || !(number > 0)) return {};
   const std::string_view digits = text.substr(0, text.size() - 1);
   switch (*end) {

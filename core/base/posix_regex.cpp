@@ -6,6 +6,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "core/base/portable.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -56,11 +58,7 @@ PosixRegex::PosixRegex(const std::string& expression, Syntax syntax) {
 
 std::optional<std::vector<std::string_view>> PosixRegex::search(std::string_view text, std::size_t from) const {
   std::vector<regmatch_t> at(compiled_->regex.re_nsub + 1);
-  at.front().rm_so = static_cast<regoff_t>(from);
-  at.front().rm_eo = static_cast<regoff_t>(text.size());
-  const int flags = REG_STARTEND | (from > 0 ? REG_NOTBOL : 0);
-  if (regexec(&compiled_->regex, text.empty() ? "" : text.data(), at.size(), at.data(), flags) != 0)
-    return std::nullopt;
+  if (!matches_from(compiled_->regex, text, from, at)) return std::nullopt;
   std::vector<std::string_view> out;
   out.reserve(at.size());
   for (const regmatch_t& part : at) {

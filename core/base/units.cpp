@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 
 namespace rehearse {
 namespace {
@@ -139,7 +139,7 @@ double parse_value(const Grammar& g, std::string_view text) {
   const bool leading_dollar = rest.front() == '$' && g.units.data() == kDollarUnits.data();
   if (leading_dollar) rest.remove_prefix(1);
   double number = 0;
-  const auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  const auto [end, status] = number_from_chars(rest.data(), rest.data() + rest.size(), number);
   if (status == std::errc::result_out_of_range) refuse(g, text, "the number is out of range");
   if (status != std::errc{}) refuse(g, text, "it does not start with a number");
   if (!std::isfinite(number)) refuse(g, text, "the number is not finite");
@@ -170,7 +170,7 @@ std::string plain(double v, int digits) {
 double rounded(double v, int digits) {
   const std::string s = fmt::format("{:.{}e}", v, digits - 1);
   double out = 0;
-  std::from_chars(s.data(), s.data() + s.size(), out);
+  number_from_chars(s.data(), s.data() + s.size(), out);
   return out;
 }
 

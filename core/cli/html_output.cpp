@@ -11,16 +11,6 @@
 
 namespace rehearse::cli {
 
-namespace {
-
-std::string heading_of(const Document& document) {
-  for (const DocumentBlock& block : document.blocks)
-    if (const auto* heading = std::get_if<Heading>(&block)) return heading->text;
-  return "";
-}
-
-}  // namespace
-
 Option html_option() {
   return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network",
           "",       false,  true};
@@ -38,7 +28,7 @@ void check_html(const Arguments& arguments) {
 void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console,
                 const std::function<HtmlParts()>& parts) {
   if (console.caller == nullptr && !arguments.has("--html")) return;
-  const HtmlReport page{kind, rehearse_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}};
+  const HtmlReport page{kind, rehearse_version(), document.json, document.heading(), parts ? parts() : HtmlParts{}};
   if (console.caller != nullptr) {
     console.caller->take(page);
     return;

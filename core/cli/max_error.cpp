@@ -1,10 +1,9 @@
 #include "core/cli/max_error.hpp"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 
 namespace rehearse::cli {
 
@@ -18,7 +17,7 @@ std::optional<double> max_error(const Arguments& arguments) {
   const bool percent = text.ends_with('%');
   const std::string number = percent ? text.substr(0, text.size() - 1) : text;
   double value = 0;
-  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
+  const auto [end, failed] = number_from_chars(number.data(), number.data() + number.size(), value);
   if (failed != std::errc{} || end != number.data() + number.size() || !(value >= 0))
     throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error",
                 "example: --max-error 5%, or 0.05");

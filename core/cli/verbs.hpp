@@ -15,6 +15,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb plan_verb();
 [[nodiscard]] Verb fleet_verb();
 [[nodiscard]] Verb lesson_verb();
+[[nodiscard]] Verb task_verb();
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();
 [[nodiscard]] Verb calibrate_verb();

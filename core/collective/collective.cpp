@@ -144,7 +144,7 @@ struct CollectiveModel::Impl {
   struct Hash {
     std::size_t operator()(const Call& c) const {
       const auto mix = [](std::size_t a, std::size_t b) {
-        return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
+        return a ^ (b + static_cast<std::size_t>(0x9e3779b97f4a7c15ULL) + (a << 6) + (a >> 2));
       };
       const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) +
                         (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0) +

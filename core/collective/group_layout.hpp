@@ -1,9 +1,9 @@
 #pragma once
 // Where the ranks of a group sit: the part of a communicator that NCCL's choice, its price and its traffic depend on.
 
-#include <compare>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
@@ -31,12 +31,16 @@ struct LayoutKey {
     const MachineSpec* machine = nullptr;
     const GpuSpec* gpu = nullptr;
     std::vector<std::uint64_t> local;  ///< Bit set of local indices.
-    auto operator<=>(const Kind&) const = default;
+    bool operator==(const Kind&) const = default;
+    bool operator<(const Kind& o) const { return std::tie(machine, gpu, local) < std::tie(o.machine, o.gpu, o.local); }
   };
   int ranks = 0;
   int nodes = 0;
   std::vector<Kind> kinds;  ///< Distinct.
-  auto operator<=>(const LayoutKey&) const = default;
+  bool operator==(const LayoutKey&) const = default;
+  bool operator<(const LayoutKey& o) const {
+    return std::tie(ranks, nodes, kinds) < std::tie(o.ranks, o.nodes, o.kinds);
+  }
 };
 [[nodiscard]] LayoutKey key_of(const Cluster& cluster, std::span<const DeviceId> group);
 

@@ -1,7 +1,6 @@
 #include "core/config/field.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 
 #include "core/base/counts.hpp"
 #include "core/base/near_names.hpp"
+#include "core/base/portable.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/object_reader.hpp"
 
@@ -72,7 +72,7 @@ double read_count(const Field& f, ObjectReader& r) {
   const auto text = v->get<std::string>();
   const std::string hint = count_hint(text);
   double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, status] = number_from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size())
     r.fail(name, "wanted a number, found " + describe_value(*v),
            hint.empty() ? "example: " + (f.example.empty() ? "300e9" : f.example) : hint);
@@ -127,7 +127,7 @@ std::vector<std::int64_t> read_integers(const Field& f, ObjectReader& r) {
   if (const json* v = r.raw(name); v && v->is_string()) {
     for (const std::string& part : split_at_commas(r.string(name))) {
       double value = 0;
-      const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), value);
+      const auto [end, status] = number_from_chars(part.data(), part.data() + part.size(), value);
       if (status != std::errc{} || end != part.data() + part.size())
         r.fail(name, fmt::format("wanted integers separated by commas, found '{}'", part), "example: " + f.example);
       take(value, part);

@@ -166,9 +166,12 @@ std::string read_text(const std::string& path, std::size_t limit) {
     if (!failed) refuse_larger(size, limit, path);
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file)
-    throw Error(ErrorKind::usage, std::string("cannot be opened: ") + std::strerror(errno), path,
-                "check its permissions");
+  if (!file) {
+    const bool here = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO;  // Not the file's fault.
+    throw Error(here ? ErrorKind::check_failed : ErrorKind::usage,
+                std::string("cannot be opened: ") + std::strerror(errno), path,
+                here ? "the system's limits are in ulimit -a" : "check its permissions");
+  }
 
   std::string text;
   std::array<char, 1 << 16> chunk;
@@ -179,6 +182,24 @@ std::string read_text(const std::string& path, std::size_t limit) {
   if (std::ferror(file.get()))
     throw Error(ErrorKind::usage, std::string("cannot be read: ") + std::strerror(errno), path);
   return text;
+}
+
+std::vector<std::string> entries_of(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> out;
+  std::error_code error;
+  for (auto at = fs::directory_iterator(folder, error); !error && at != fs::directory_iterator(); at.increment(error))
+    out.push_back(at->path().string());
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    throw Error(ErrorKind::check_failed, "cannot be read: " + error.message(), folder);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> json_files_of(const std::string& folder) {
+  std::vector<std::string> out = entries_of(folder);
+  std::erase_if(out, [](const std::string& path) { return std::filesystem::path(path).extension() != ".json"; });
+  return out;
 }
 
 json parse_json(std::string_view text, const std::string& origin, JsonLimits limits) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,8 +18,15 @@ struct JsonLimits {
 };
 
 /// Whole contents of a file. `path` may be a pipe; a regular file's size is checked before anything is read.
-/// Throws Error (usage), `where` the path, when it is missing, a directory, unreadable or larger than `limit` bytes.
+/// Throws Error, `where` the path: usage when it is missing, a directory, unreadable or larger than `limit` bytes,
+/// check_failed where the system has no file descriptors or memory left for it.
 [[nodiscard]] std::string read_text(const std::string& path, std::size_t limit = JsonLimits{}.bytes);
+
+/// Paths of what lies in a folder, sorted; none where there is no such folder. Throws Error (check_failed) where it
+/// cannot be read.
+[[nodiscard]] std::vector<std::string> entries_of(const std::string& folder);
+/// Those that end with ".json".
+[[nodiscard]] std::vector<std::string> json_files_of(const std::string& folder);
 
 /// Parses RFC 8259 JSON in UTF-8; a byte-order mark is skipped. `origin` names the text in errors (a path, "--set").
 /// Throws Error (usage): syntax errors, NaN and Infinity, numbers beyond a double, text that ends early, bad UTF-8,

@@ -228,12 +228,8 @@ std::vector<Framework> read_file(const std::string& path, const Known& known, st
 }  // namespace
 
 Frameworks Frameworks::load(const fs::path& directory) {
-  std::vector<std::string> files;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(directory, absent))
-    if (entry.path().extension() == ".json") files.push_back(entry.path().string());
+  std::vector<std::string> files = json_files_of(directory.string());
   if (files.empty()) throw Error(ErrorKind::usage, "no profiles of frameworks here", directory.string());
-  std::sort(files.begin(), files.end());
   Known known;
   std::map<std::string, std::vector<Framework>> read;
   // A profile waits until the one that it builds on is read.

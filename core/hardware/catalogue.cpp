@@ -68,9 +68,7 @@ struct Catalogue::Impl {
 
   [[nodiscard]] std::vector<std::string> list(Kind kind) const {
     std::vector<std::string> ids;
-    std::error_code missing;
-    for (const auto& entry : fs::directory_iterator(folder(kind), missing))
-      if (entry.path().extension() == ".json") ids.push_back(entry.path().stem().string());
+    for (const std::string& file : json_files_of(folder(kind).string())) ids.push_back(fs::path(file).stem().string());
     std::sort(ids.begin(), ids.end());
     return ids;
   }

@@ -1,7 +1,6 @@
 #include "core/import/nccl_tests.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 #include "core/collective/collective.hpp"
 
 namespace rehearse {
@@ -27,7 +27,7 @@ std::vector<std::string> words_of(const std::string& line) {
 
 std::optional<double> number(const std::string& word) {
   double out = 0;
-  const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), out);
+  const auto [end, failed] = number_from_chars(word.data(), word.data() + word.size(), out);
   if (failed != std::errc{} || end != word.data() + word.size() || !std::isfinite(out) || out < 0) return std::nullopt;
   return out;
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 
 namespace rehearse {
 
@@ -92,7 +92,7 @@ class FormulaParser {
 
   void number() {
     double value = 0;
-    const auto [end, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    const auto [end, failed] = number_from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (failed != std::errc{}) fail("a number");
     at_ = static_cast<std::size_t>(end - text_.data());
     out_.steps_.push_back({Code::number, value});

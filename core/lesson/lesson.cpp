@@ -13,6 +13,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/json_text.hpp"
 #include "core/config/object_reader.hpp"
+#include "core/lesson/file_parts.hpp"
 
 namespace rehearse {
 
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kStandings{"measured", "unverified", "claim"};
-constexpr std::array<std::string_view, 6> kPictures{"steps", "time", "memory", "bars", "nodes", "hours"};
+constexpr std::array<std::string_view, 7> kPictures{"steps", "time", "memory", "bars", "ring", "nodes", "hours"};
 
 template <class Names>
 std::vector<std::string> words(const Names& names) {
@@ -33,14 +34,6 @@ Enum choice(ObjectReader& in, const std::string& key, const Names& names, Enum f
   const std::vector<std::string> valid = words(names);
   const std::string word = in.choice(key, valid, nth(valid, fallback));
   return static_cast<Enum>(std::find(valid.begin(), valid.end(), word) - valid.begin());
-}
-
-std::vector<std::string> optional_strings(ObjectReader& in, const std::string& key) {
-  return in.has(key) ? in.strings(key) : (in.expect(key), std::vector<std::string>{});
-}
-
-std::vector<ObjectReader> optional_objects(ObjectReader& in, const std::string& key) {
-  return in.has(key) ? in.objects(key) : (in.expect(key), std::vector<ObjectReader>{});
 }
 
 bool is_word(const std::string& key) {
@@ -77,25 +70,6 @@ LessonPicture read_picture(ObjectReader in) {
   return out;
 }
 
-Saying read_saying(const nlohmann::json& value, const std::string& origin, const std::string& path) {
-  if (value.is_string())
-    return {std::nullopt, FigureText::parse(value.get<std::string>(), origin + ": " + path), std::nullopt, {}};
-  ObjectReader in(value, origin, path);
-  const auto text = [&in](const char* key) { return FigureText::parse(in.string(key), in.where(key)); };
-  Saying out;
-  if (in.has("say")) {
-    out.text = text("say");
-  } else {
-    out.condition = Formula::parse(in.string("if"), in.where("if"));
-    out.text = text("then");
-    if (in.has("else")) out.otherwise = text("else");
-  }
-  out.rests_on = optional_strings(in, "rests_on");
-  for (const char* key : {"say", "if", "then", "else"}) in.expect(key);
-  in.finish();
-  return out;
-}
-
 MeasuredFigure read_measurement(ObjectReader in) {
   MeasuredFigure out;
   out.id = in.string("id");
@@ -115,34 +89,6 @@ MeasuredFigure read_measurement(ObjectReader in) {
   return out;
 }
 
-/// Every figure's first word is a plan.
-void check_names(const Lesson& lesson, const std::vector<std::string>& names, const std::string& where) {
-  std::vector<std::string> keys;
-  for (const LessonPlan& p : lesson.plans) keys.push_back(p.key);
-  for (const std::string& name : names) {
-    const std::size_t dot = name.find('.');
-    if (dot == std::string::npos)
-      throw Error(ErrorKind::usage, fmt::format("'{}' is not a figure", name), where,
-                  "a figure is PLAN.FIGURE, such as " + keys.front() + ".step_time");
-    if (std::find(keys.begin(), keys.end(), name.substr(0, dot)) != keys.end()) continue;
-    Error e = unknown_name("plan", name.substr(0, dot), keys);
-    e.where = where;
-    throw e;
-  }
-}
-
-/// Each is one of `shows`.
-void check_claims(const Lesson& lesson, const std::vector<std::string>& claims, const std::string& where) {
-  std::vector<std::string> known;
-  for (const Showing& s : lesson.shows) known.push_back(s.claim);
-  for (const std::string& claim : claims) {
-    if (std::find(known.begin(), known.end(), claim) != known.end()) continue;
-    Error e = unknown_name("claim", claim, known);
-    e.where = where + "/rests_on";
-    throw e;
-  }
-}
-
 /// Plans are all of one kind, and pictures are of that kind.
 void check_kinds(const Lesson& lesson, const std::string& at) {
   const bool fleets = lesson.plans.front().is_fleet;
@@ -154,11 +100,18 @@ void check_kinds(const Lesson& lesson, const std::string& at) {
     const PictureKind kind = lesson.pictures[i].kind;
     const bool of_fleets = kind == PictureKind::nodes || kind == PictureKind::hours;
     if (kind != PictureKind::bars && of_fleets != fleets)
-      throw Error(ErrorKind::usage,
-                  fmt::format("no picture of kind '{}' of {}", nth(kPictures, kind), fleets ? "a fleet" : "a scenario"),
-                  fmt::format("{}pictures/{}/kind", at, i),
-                  fleets ? "\"nodes\", \"hours\" or \"bars\"" : "\"steps\", \"time\", \"memory\" or \"bars\"");
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("no picture of kind '{}' of {}", nth(kPictures, kind), fleets ? "a fleet" : "a scenario"),
+          fmt::format("{}pictures/{}/kind", at, i),
+          fleets ? "\"nodes\", \"hours\" or \"bars\"" : "\"steps\", \"time\", \"memory\", \"ring\" or \"bars\"");
   }
+}
+
+void check_names(const Lesson& lesson, const std::vector<std::string>& names, const std::string& where) {
+  std::vector<std::string> keys;
+  for (const LessonPlan& p : lesson.plans) keys.push_back(p.key);
+  check_plans_named(keys, names, where);
 }
 
 void check(const Lesson& lesson) {
@@ -174,12 +127,9 @@ void check(const Lesson& lesson) {
   for (std::size_t i = 0; i < lesson.plans.size(); ++i)
     check_names(lesson, lesson.plans[i].title.names(), fmt::format("{}plans/{}/title", at, i));
   for (std::size_t i = 0; i < lesson.says.size(); ++i) {
-    const Saying& s = lesson.says[i];
     const std::string where = fmt::format("{}says/{}", at, i);
-    if (s.condition) check_names(lesson, s.condition->names(), where);
-    check_names(lesson, s.text.names(), where);
-    if (s.otherwise) check_names(lesson, s.otherwise->names(), where);
-    check_claims(lesson, s.rests_on, where);
+    check_names(lesson, names_in(lesson.says[i]), where);
+    check_claims(lesson.shows, lesson.says[i].rests_on, where);
   }
   for (std::size_t i = 0; i < lesson.shows.size(); ++i)
     check_names(lesson, lesson.shows[i].holds.names(), fmt::format("{}shows/{}", at, i));
@@ -215,16 +165,8 @@ Lesson parse_lesson(const std::string& text, const std::string& origin) {
   out.question = FigureText::parse(in.string("question", ""), in.where("question"));
   for (ObjectReader& plan : in.objects("plans")) out.plans.push_back(read_plan(plan, path.parent_path()));
   for (ObjectReader& picture : optional_objects(in, "pictures")) out.pictures.push_back(read_picture(picture));
-  if (const nlohmann::json* says = in.raw("says")) {
-    if (!says->is_array())
-      in.fail("says", "not a list", "a list of sentences, of {say, rests_on}, or of {if, then, else}");
-    for (std::size_t i = 0; i < says->size(); ++i)
-      out.says.push_back(read_saying((*says)[i], origin, fmt::format("/says/{}", i)));
-  }
-  for (ObjectReader& s : optional_objects(in, "shows")) {
-    out.shows.push_back({s.string("claim"), Formula::parse(s.string("holds"), s.where("holds"))});
-    s.finish();
-  }
+  out.says = read_sayings(in, "says");
+  out.shows = read_showings(in, "shows");
   out.next = optional_strings(in, "next");
   out.assumes = optional_strings(in, "assumes");
   for (ObjectReader& m : optional_objects(in, "measurements")) out.measurements.push_back(read_measurement(m));

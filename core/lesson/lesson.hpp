@@ -45,6 +45,7 @@ enum class PictureKind {
   time,
   memory,
   bars,
+  ring,   ///< A ring all-reduce of all GPUs, step by step.
   nodes,  ///< Of fleets: which queue holds each node over time, and how many jobs wait.
   hours   ///< Of fleets: where all GPU-hours went.
 };

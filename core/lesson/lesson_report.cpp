@@ -54,12 +54,6 @@ Table plan_table(const LessonReportAnswers& answers) {
   return table;
 }
 
-/// A sentence, or why it is not said.
-struct Said {
-  std::string text;
-  bool applies = true;
-};
-
 Said not_said(const std::string& reason) { return {"A remark does not apply here: " + reason + ".", false}; }
 
 /// Nothing where there is nothing to say.
@@ -77,15 +71,7 @@ std::optional<Said> said(const Saying& s, const std::vector<std::string>& failed
   }
   if (text == nullptr) return std::nullopt;
   const std::optional<std::string> sentence = filled(*text, answers);
-  return sentence ? Said{*sentence} : missing;
-}
-
-std::vector<Said> sentences(const Lesson& lesson, const LessonReportAnswers& answers) {
-  std::vector<Said> out;
-  const std::vector<std::string> failed = not_shown(lesson, answers);
-  for (const Saying& s : lesson.says)
-    if (std::optional<Said> one = said(s, failed, answers)) out.push_back(std::move(*one));
-  return out;
+  return sentence ? Said{*sentence, true} : missing;
 }
 
 std::string mark_of(const ReplayRow& row) {
@@ -192,11 +178,11 @@ std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, 
                    {"plans", ordered_json::array()}};
   for (const LessonAnswer& a : answers)
     out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
-  out["says"] = ordered_json::array();
-  out["left_out"] = ordered_json::array();
-  for (const Said& s : sentences(lesson, answers)) out[s.applies ? "says" : "left_out"].push_back(s.text);
+  const std::vector<Said> said = sentences(lesson.says, lesson.shows, answers);
+  out["says"] = texts(said, true);
+  out["left_out"] = texts(said, false);
   out["shows"] = ordered_json::array();
-  const std::vector<std::string> failed = not_shown(lesson, answers);
+  const std::vector<std::string> failed = not_holding(lesson.shows, answers);
   for (const Showing& s : lesson.shows)
     out["shows"].push_back(
         {{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
@@ -220,6 +206,22 @@ Table records(const Lesson& lesson, const LessonReportAnswers& answers, const st
 }
 
 }  // namespace
+
+std::vector<Said> sentences(const std::vector<Saying>& says, const std::vector<Showing>& claims,
+                            const LessonReportAnswers& answers) {
+  std::vector<Said> out;
+  const std::vector<std::string> failed = not_holding(claims, answers);
+  for (const Saying& s : says)
+    if (std::optional<Said> one = said(s, failed, answers)) out.push_back(std::move(*one));
+  return out;
+}
+
+std::vector<std::string> texts(const std::vector<Said>& said, bool applies) {
+  std::vector<std::string> out;
+  for (const Said& s : said)
+    if (s.applies == applies) out.push_back(s.text);
+  return out;
+}
 
 std::vector<ReplayRow> replay_rows(const Lesson& lesson, const LessonReportAnswers& answers) {
   std::vector<ReplayRow> out;
@@ -247,10 +249,14 @@ ReplayErrors replay_errors(const std::vector<ReplayRow>& rows) {
   return out;
 }
 
-std::vector<std::string> not_shown(const Lesson& lesson, const LessonReportAnswers& answers) {
+bool holds(const Showing& showing, const LessonReportAnswers& answers) {
+  return showing.holds.value(lookup(answers)).value_or(0) != 0;
+}
+
+std::vector<std::string> not_holding(const std::vector<Showing>& claims, const LessonReportAnswers& answers) {
   std::vector<std::string> out;
-  for (const Showing& s : lesson.shows)
-    if (s.holds.value(lookup(answers)).value_or(0) == 0) out.push_back(s.claim);
+  for (const Showing& s : claims)
+    if (!holds(s, answers)) out.push_back(s.claim);
   return out;
 }
 
@@ -264,10 +270,10 @@ Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answer
   out.blocks.push_back(plan_table(answers));
   for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
   add_replay(lesson, rows, out);
-  for (Said& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s.text)});
+  for (Said& s : sentences(lesson.says, lesson.shows, answers)) out.blocks.push_back(Paragraph{std::move(s.text)});
   for (const PopularClaim& c : lesson.claims)
     out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
-  if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty())
+  if (const std::vector<std::string> failed = not_holding(lesson.shows, answers); !failed.empty())
     out.blocks.push_back(list_of("Not so here", failed));
   if (!lesson.next.empty()) {
     Facts next{"Go on", {}};

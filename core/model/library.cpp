@@ -54,10 +54,8 @@ ModelLibrary::ModelLibrary(fs::path directory) : directory_(std::move(directory)
 
 std::vector<std::string> ModelLibrary::names() const {
   std::vector<std::string> out;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(directory_, absent))
-    if (is_file(entry.path() / kFile)) out.push_back(entry.path().filename().string());
-  std::sort(out.begin(), out.end());
+  for (const std::string& entry : entries_of(directory_.string()))
+    if (is_file(fs::path(entry) / kFile)) out.push_back(fs::path(entry).filename().string());
   return out;
 }
 

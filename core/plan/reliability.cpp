@@ -56,9 +56,8 @@ ReliabilityProfile load_reliability(const std::filesystem::path& folder, const s
 
 ReliabilityProfile named_reliability(const std::filesystem::path& folder, const std::string& name) {
   std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  for (const std::string& file : json_files_of(folder.string()))
+    names.push_back(std::filesystem::path(file).stem().string());
   std::sort(names.begin(), names.end());
   if (!std::binary_search(names.begin(), names.end(), name)) throw unknown_name("reliability profile", name, names);
   return read_profile((folder / (name + ".json")).string());

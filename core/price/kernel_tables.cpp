@@ -1,10 +1,11 @@
 #include "core/price/kernel_tables.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 #include "core/config/json_file.hpp"
 
 namespace rehearse {
@@ -45,7 +46,7 @@ class Csv {
   [[nodiscard]] double number(std::string_view column) const {
     const auto t = text(column);
     double v = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), v);
+    const auto [end, error] = number_from_chars(t.data(), t.data() + t.size(), v);
     if (error != std::errc{} || end != t.data() + t.size() || !std::isfinite(v) || v < 0)
       fail("has '" + std::string(t) + "' for " + std::string(column) + ", not a number of 0 or more");
     return v;
@@ -160,5 +161,45 @@ bool in_fit_half(const GemmShape& s) {
 }
 
 bool in_fit_half(const MeasuredAttention& row) { return first_half(row.id); }
+
+std::vector<ConvolutionRow> read_convolutions(TableReader& reader, const std::string& file) {
+  constexpr std::array<std::pair<ConvolutionPass, const char*>, 3> kPasses{
+      {{ConvolutionPass::forward, "forward_us"},
+       {ConvolutionPass::input_grad, "input_grad_us"},
+       {ConvolutionPass::weight_grad, "weight_grad_us"}}};
+  constexpr std::array<const char*, 11> kSizes{"batch",    "height", "width", "in_channels", "out_channels", "kernel_h",
+                                               "kernel_w", "pad_h",  "pad_w", "stride_h",    "stride_w"};
+  std::vector<ConvolutionRow> rows;
+  for (Csv csv(reader.text(file), file); csv.next();) {
+    ConvolutionRow row{csv.id(), std::string(csv.text("gpu")), {}, DType::fp16, {}, {}, {}};
+    for (const char* size : kSizes) row.layer += std::string(csv.text(size)) + " ";
+    if (csv.text("precision") == "fp32") row.type = DType::fp32;
+    const auto side = [&](const std::string& length, const std::string& along) {
+      return std::floor((csv.number(length) + 2 * csv.number("pad_" + along) - csv.number("kernel_" + along)) /
+                        csv.number("stride_" + along)) +
+             1;
+    };
+    ConvolutionShape& s = row.shape;
+    s.in = csv.number("in_channels"), s.out = csv.number("out_channels");
+    s.window[0] = csv.number("kernel_h"), s.window[1] = csv.number("kernel_w");
+    s.output_side[0] = side("height", "h"), s.output_side[1] = side("width", "w");
+    s.stride = csv.number("stride_h") * csv.number("stride_w");
+    s.dense = s.stride == 1;
+    s.m = csv.number("batch") * s.output_side[0] * s.output_side[1];
+    row.traffic = Bytes{size_of(row.type) * (csv.number("batch") * csv.number("height") * csv.number("width") * s.in +
+                                             s.m * s.out + s.in * s.out * s.window[0] * s.window[1])};
+    for (const auto& [pass, column] : kPasses) {
+      if (csv.text(column).empty()) continue;
+      s.pass = pass;
+      row.time = Seconds{csv.number(column) * 1e-6};
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+Kernel kernel_of(const ConvolutionRow& row) { return make_convolution(row.shape, row.traffic, Bytes{}, row.type); }
+
+bool in_fit_half(const ConvolutionRow& row) { return first_half(row.layer); }
 
 }  // namespace rehearse

@@ -104,8 +104,24 @@ struct AttentionRow {
 };
 [[nodiscard]] std::vector<AttentionRow> read_attention(TableReader& reader, const std::string& file);
 
+/// One pass of one measured layer, images in 16 or 32 bits. `layer` names its sizes, for sums and for the split.
+struct ConvolutionRow {
+  std::string id, gpu, layer;
+  DType type = DType::fp32;
+  ConvolutionShape shape;
+  Bytes traffic;  ///< Of every operand once.
+  Seconds time;
+};
+/// CSV with the header `gpu,precision,batch,height,width,in_channels,out_channels,kernel_h,kernel_w,pad_h,pad_w,
+/// stride_h,stride_w,forward_us,input_grad_us,weight_grad_us,forward_algorithm`; a pass without a time was not
+/// measured. `precision` is fp32, fp16_tensor (on tensor cores) or fp16_storage (without any).
+[[nodiscard]] std::vector<ConvolutionRow> read_convolutions(TableReader& reader, const std::string& file);
+/// What a row measured.
+[[nodiscard]] Kernel kernel_of(const ConvolutionRow& row);
+
 /// Rows are split by a hash of the shape alone, so that one shape measured twice is never on both sides.
 [[nodiscard]] bool in_fit_half(const GemmShape& shape);
 [[nodiscard]] bool in_fit_half(const MeasuredAttention& row);
+[[nodiscard]] bool in_fit_half(const ConvolutionRow& row);
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/config/json_file.hpp"
 #include "core/price/calibration/calibration.hpp"
@@ -64,7 +65,9 @@ class FittedCount {
     std::string cls, name;
     double value = 0;
     int rows = 0;
-    auto operator<=>(const Constant&) const = default;
+    bool operator<(const Constant& o) const {
+      return std::tie(cls, name, value, rows) < std::tie(o.cls, o.name, o.value, o.rows);
+    }
   };
   struct Group {
     std::string generation, cls;
@@ -104,13 +107,10 @@ class FittedCount {
 }  // namespace
 
 std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(calibration))
-    if (entry.path().extension() == ".json" && entry.path().stem() != "steps") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   FittedCount count;
-  for (const fs::path& file : files) {
-    const CalibrationProfile p = parse_calibration(read_text(file.string()), file.string());
+  for (const std::string& file : json_files_of(calibration.string())) {
+    if (fs::path(file).stem() == "steps") continue;
+    const CalibrationProfile p = parse_calibration(read_text(file), file);
     count.add(p.generation, p.groups);
     for (const auto& [gpu, groups] : p.gpus) count.add(p.generation, groups);
   }

@@ -127,8 +127,9 @@ class Kernels {
       const CalibrationProfile profile =
           load_calibration(calibration_, *spec, {.attention = attention, .bursts = true});
       const KernelCalibration* products = profile.find("gemm");
-      at = std::make_unique<Priced>(KernelModel(*spec, profile),
-                                    products != nullptr && std::ranges::count(products->measured_on, gpu) > 0);
+      at = std::make_unique<Priced>(
+          KernelModel(*spec, profile),
+          products != nullptr && std::count(products->measured_on.begin(), products->measured_on.end(), gpu) > 0);
     }
     return *at;
   }

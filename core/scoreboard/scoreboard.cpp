@@ -12,7 +12,9 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/portable.hpp"
 #include "core/base/stop.hpp"
+#include "core/base/worker_threads.hpp"
 #include "core/strategy/no_lowering.hpp"
 
 namespace rehearse {
@@ -54,14 +56,10 @@ class Workers {
       : in_(in), out_(out), paths_(paths), defaults_(defaults), frameworks_(frameworks), options_(options) {}
 
   void run(int workers) {
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < workers; ++i)
-      threads.emplace_back([this, asked = stop_asked()] {
-        const StopScope scope(asked);
-        work();
-      });
-    work();
-    threads.clear();
+    {
+      const WorkerThreads others(workers - 1, [this] { work(); });
+      work();
+    }
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -196,7 +194,7 @@ Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& pat
   const Frameworks frameworks = Frameworks::load(paths.topologies / "frameworks");
   Scoreboard out;
   out.rows.resize(rows.size());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = usable_threads();
   const int wanted = options.backend != "estimate" ? 1 : options.workers > 0 ? options.workers : cores;
   Workers(rows, out.rows, paths, defaults, frameworks, options)
       .run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));

@@ -1,14 +1,14 @@
 #pragma once
 // A loop whose turns are independent, over several threads.
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "core/base/stop.hpp"
+#include "core/base/worker_threads.hpp"
 
 namespace rehearse {
 
@@ -40,10 +40,11 @@ inline void parallel_for(int jobs, std::size_t count, const std::function<bool()
       if (first && after_turn) after_turn();
     }
   };
-  std::vector<std::thread> others;
-  for (int t = 1; t < jobs && static_cast<std::size_t>(t) < count; ++t) others.emplace_back(work, false);
-  work(true);
-  for (std::thread& t : others) t.join();
+  {
+    const auto most = static_cast<std::size_t>(std::max(jobs, 1));
+    const WorkerThreads workers(static_cast<int>(std::min(most, count)) - 1, [&work] { work(false); });
+    work(true);
+  }
   if (failure) std::rethrow_exception(failure);
   if (ended && !(stop && stop())) throw Stopped();
 }

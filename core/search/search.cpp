@@ -38,6 +38,7 @@ class Searching {
 
   SearchResult run(bool own_is_a_plan) {
     guide(own_is_a_plan);
+    if (options_.objective != Objective::memory) result_.at_peak = step_at_peak(problem_);
     space_.enumerate(options_.jobs, options_.stop);
     result_.whole = space_.all();
     result_.combinations = space_.combinations();
@@ -70,8 +71,8 @@ class Searching {
 
   [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
   [[nodiscard]] Item item(std::uint32_t i) const { return {plans_[i], i, 0, {}}; }
-  [[nodiscard]] bool tried(const Space::Plan& plan, int placement = 0) const {
-    return tried_.contains(order_number(plan, placement));
+  [[nodiscard]] bool tried(const Space::Plan& plan, int at = 0) const {
+    return tried_.contains(order_number(plan, at));
   }
 
   void tell(const char* doing, double done, double all) const {
@@ -347,8 +348,8 @@ class Searching {
     for (; next < order_.size(); ++next) {
       const Space::Plan& plan = plans_[order_[next]];
       if (least(order_[next]) >= limit || tried(plan) || fits_without_moving(plan)) continue;
-      if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left)
-        result_.least_left = bounds_[order_[next]].step_time;
+      const Seconds least = max(bounds_[order_[next]].step_time, result_.at_peak);
+      if (result_.left++ == 0 || least < result_.least_left) result_.least_left = least;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
   }

@@ -106,7 +106,9 @@ struct SearchResult {
   /// Of those, the ones that are slower by what is derived (bounds.hpp): the others by bounds whose margins are chosen.
   std::size_t proven = 0;
   std::size_t left = 0;  ///< Plans that may be among the best, for which no time was left.
-  Seconds least_left;    ///< The least of their bounds; 0: some were not bounded.
+  /// What none of these takes less than: the least of their bounds, where some have none `at_peak`. 0: unknown.
+  Seconds least_left;
+  Seconds at_peak;  ///< What no plan takes less than (step_at_peak).
   std::size_t played = 0;
   /// Plans whose closed form is so near that they may be faster than the best played one, for which there was no room.
   std::size_t unplayed = 0;

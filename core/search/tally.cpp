@@ -17,7 +17,11 @@ namespace {
 class Tallying {
  public:
   Tallying(const SearchProblem& problem, const SearchOptions& options, const Space& space, double limit)
-      : problem_(problem), options_(options), space_(space), limit_(limit) {}
+      : problem_(problem),
+        options_(options),
+        space_(space),
+        limit_(limit),
+        at_peak_(options.objective == Objective::memory ? Seconds{} : step_at_peak(problem)) {}
 
   Tally run(const std::vector<Space::Plan>& priced, const Tell& tell) {
     find_ways();
@@ -31,7 +35,7 @@ class Tallying {
     }
     const auto parts = static_cast<std::uint64_t>(options_.shard.count);
     for (std::uint64_t* n : {&out.plans, &out.bounded, &out.left, &out.proven}) *n /= parts;
-    if (any_without_bound_ || out.left == 0) out.least_left = {};
+    if (out.left == 0) out.least_left = {};
     return out;
   }
 
@@ -135,7 +139,7 @@ class Tallying {
   [[nodiscard]] Seconds least(const Space::Plan& p) const {
     const Seconds judged = of_stage(
         p, [](const PassCosts& c) { return (c.compute - c.launch) * kBoundMargin + c.exposed * kPairedMargin; });
-    return max(judged, proven(p));
+    return max(judged, max(proven(p), at_peak_));
   }
   [[nodiscard]] bool is_bounded(Seconds least) const { return least.value() >= limit_; }
 
@@ -148,8 +152,7 @@ class Tallying {
       return;
     }
     out.left += plans;
-    any_without_bound_ |= least == Seconds{0};
-    if (out.least_left == Seconds{0} || least < out.least_left) out.least_left = least;
+    if (out.left == plans || least < out.least_left) out.least_left = least;
   }
 
   struct Divided {
@@ -162,10 +165,10 @@ class Tallying {
   const SearchOptions& options_;
   const Space& space_;
   double limit_;
+  Seconds at_peak_;  ///< What plans without another bound take at least.
   std::unordered_map<Way, int, HashOfWay> key_of_way_;
   std::map<PassKey, int> numbers_;
   std::vector<Divided> keys_;
-  bool any_without_bound_ = false;
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Tally {
   std::uint64_t bounded = 0;  ///< Of those that nobody priced, the ones that cannot be among the best.
   std::uint64_t left = 0;     ///< And the others.
   std::uint64_t proven = 0;   ///< Of `bounded`, those whose bound has no margin (Bound::proven).
-  Seconds least_left;         ///< The least of the bounds of these; 0: some have none.
+  Seconds least_left;         ///< The least of the bounds of these; 0: some have none, not even step_at_peak.
 };
 
 /// `space` is enumerated. `limit`: what a plan must be below, in seconds. `priced`: plans, each once, that have been

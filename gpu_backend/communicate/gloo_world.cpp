@@ -56,7 +56,7 @@ struct World {
   std::shared_ptr<gloo::transport::Device> device;
 
   World(int r, int n, const MeetingPoint& at, std::function<void(const std::string&)> on_failure)
-      : rank(r), ranks(n), client(at.host, at.port, r, std::move(on_failure)) {
+      : rank(r), ranks(n), client(at.host, at.port, {at.run_id, n}, r, std::move(on_failure)) {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = client.local_address();
     device = gloo::transport::tcp::CreateDevice(attributes);

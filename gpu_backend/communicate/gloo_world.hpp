@@ -15,6 +15,7 @@ namespace rehearse {
 struct MeetingPoint {
   std::string host;  ///< Of the rendezvous (net/rendezvous.hpp).
   int port = 0;
+  std::string run_id;  ///< Of the run (net::RunName).
 };
 
 /// How ranks of one machine talk.

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -314,7 +315,19 @@ void run_locally(int ranks, const std::function<void(Transport&)>& body) {
     }
   };
   std::vector<std::thread> threads;
-  for (int r = 1; r < ranks; ++r) threads.emplace_back(run, r);
+  for (int r = 1; r < ranks; ++r) {
+    try {
+      threads.emplace_back(run, r);
+    } catch (const std::system_error& e) {
+      {
+        const std::lock_guard lock(mutex);
+        first = std::make_exception_ptr(
+            Error(ErrorKind::check_failed, fmt::format("cannot start the thread of rank {}: {}", r, e.what())));
+      }
+      world.transport(r)->fail("it could not be started");  // Those that run must not wait for it.
+      break;
+    }
+  }
   run(0);
   for (std::thread& t : threads) t.join();
   if (first) std::rethrow_exception(first);

@@ -231,7 +231,10 @@ class NcclTransport final : public Transport {
  public:
   NcclTransport(int rank, int ranks, const MeetingPoint& at, const cuda::StreamOfTask& streams,
                 std::function<void(const std::string&)> on_failure)
-      : rank_(rank), ranks_(ranks), streams_(streams), client_(at.host, at.port, rank, std::move(on_failure)) {
+      : rank_(rank),
+        ranks_(ranks),
+        streams_(streams),
+        client_(at.host, at.port, {at.run_id, ranks}, rank, std::move(on_failure)) {
     // Memory of graphs is not there yet when they are captured: NCCL would look it up to register it.
     (void)::setenv("NCCL_GRAPH_REGISTER", "0", 0);
     ncclUniqueId id{};

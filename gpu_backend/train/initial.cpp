@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "core/base/index.hpp"
@@ -47,7 +48,13 @@ void in_parallel(std::size_t n, const F& each) {
     for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) each(i);
   };
   std::vector<std::thread> others;
-  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(share, t);
+  for (std::size_t t = 1; t < threads; ++t) {
+    try {
+      others.emplace_back(share, t);
+    } catch (const std::system_error&) {  // No more threads: this one does it.
+      share(t);
+    }
+  }
   share(0);
   for (std::thread& t : others) t.join();
 }

@@ -56,14 +56,33 @@ std::string host_of(const Variables& variables, const Names& names, const Place&
               "set it to the address of rank 0's machine");
 }
 
+std::string run_id_of(const Variables& variables) {
+  std::string out;
+  if (const auto own = variables("REHEARSE_RUN_ID")) {
+    out = *own;
+  } else if (const auto torchrun = variables("TORCHELASTIC_RUN_ID")) {
+    out = "torchrun " + *torchrun;
+  } else if (const auto job = variables("SLURM_JOB_ID")) {
+    out = fmt::format("slurm {}.{}", *job, variables("SLURM_STEP_ID").value_or(""));
+  } else if (const auto name = variables("PMIX_NAMESPACE")) {
+    out = "pmix " + *name;
+  }
+  if (out.size() > net::kLongestRunId)
+    throw Error(ErrorKind::usage,
+                fmt::format("the run's id has {} bytes; at most {} are taken", out.size(), net::kLongestRunId),
+                "--ranks-from-env", "set REHEARSE_RUN_ID to a shorter one");
+  return out;
+}
+
 /// This process's environment, with the variables of a Place in front: the first of a name counts.
-std::vector<std::string> environment_of(int rank, int ranks, int port) {
+std::vector<std::string> environment_of(int rank, int ranks, int port, const std::string& run_id) {
   std::vector<std::string> out{fmt::format("RANK={}", rank),
                                fmt::format("WORLD_SIZE={}", ranks),
                                fmt::format("LOCAL_WORLD_SIZE={}", ranks),
                                fmt::format("LOCAL_RANK={}", rank),
                                "MASTER_ADDR=127.0.0.1",
                                fmt::format("MASTER_PORT={}", port),
+                               fmt::format("REHEARSE_RUN_ID={}", run_id),
                                "REHEARSE_LAUNCHED=1"};
   for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);
   return out;
@@ -76,9 +95,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-pid_t start(const std::vector<std::string>& command, int rank, int ranks, int port) {
+pid_t start(const std::vector<std::string>& command, int rank, int ranks, int port, const std::string& run_id) {
   // All that takes memory is done before the fork: another thread may hold the allocator's lock then.
-  const std::vector<std::string> environment = environment_of(rank, ranks, port);
+  const std::vector<std::string> environment = environment_of(rank, ranks, port, run_id);
   const std::vector<char*> words = pointers(command), variables = pointers(environment);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
@@ -171,6 +190,7 @@ std::optional<Place> place_from(const Variables& variables) {
     out.local_rank = variables(names.local_rank) ? number(variables, names.local_rank, 0) : out.rank % out.local_ranks;
     out.host = host_of(variables, names, out);
     out.port = variables("MASTER_PORT") ? number(variables, "MASTER_PORT", 1) : kDefaultPort;
+    out.run_id = run_id_of(variables);
     out.launched = variables("REHEARSE_LAUNCHED").has_value();
     return out;
   }
@@ -178,9 +198,10 @@ std::optional<Place> place_from(const Variables& variables) {
 }
 
 Ended run_ranks(int ranks, const std::vector<std::string>& command) {
-  net::RendezvousServer server(0, true);
+  const net::RunName run{net::fresh_run_id(), ranks};
+  net::RendezvousServer server("127.0.0.1", 0, run);
   std::vector<pid_t> processes;
-  for (int r = 0; r < ranks; ++r) processes.push_back(start(command, r, ranks, server.port()));
+  for (int r = 0; r < ranks; ++r) processes.push_back(start(command, r, ranks, server.port(), run.id));
   return Watcher(std::move(processes)).wait(server);
 }
 

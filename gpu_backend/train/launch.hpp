@@ -17,6 +17,7 @@ struct Place {
   int local_rank = 0;   ///< This one's number among them: which GPU it takes.
   std::string host;     ///< Of rank 0, or of the launcher.
   int port = 0;
+  std::string run_id;     ///< The same on all ranks of a run, and on no other's.
   bool launched = false;  ///< By run_ranks, which serves the rendezvous and reports failures.
 };
 
@@ -26,8 +27,9 @@ using Variables = std::function<std::optional<std::string>(const std::string& na
 
 /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun), else SLURM_PROCID, SLURM_NTASKS,
 /// SLURM_LAUNCH_NODE_IPADDR (srun), else OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE (mpirun; MASTER_ADDR may be left
-/// out where all ranks are on one machine). Nothing where none of them is set. Throws Error (usage) that names the
-/// missing or wrong variable.
+/// out where all ranks are on one machine). The run's id is REHEARSE_RUN_ID, else the launcher's (TORCHELASTIC_RUN_ID,
+/// SLURM_JOB_ID with SLURM_STEP_ID, PMIX_NAMESPACE), else empty. Nothing where none of them is set. Throws Error
+/// (usage) that names the missing or wrong variable.
 [[nodiscard]] std::optional<Place> place_from(const Variables& variables);
 
 /// What became of the processes.

@@ -176,9 +176,7 @@ void bench_space(const std::string& file, const std::vector<Sharding>& shardings
              count, all, static_cast<double>(count) / all, static_cast<double>(known) / warm);
 }
 
-}  // namespace
-
-int main(int argc, char* argv[]) {
+void run(int argc, char* argv[]) {
   const std::string what = argc > 1 ? argv[1] : "";
   const bool sharded = what == "--sharded", experts = what == "--experts",
              space = what == "--space" || sharded || experts;
@@ -191,4 +189,15 @@ int main(int argc, char* argv[]) {
   if (argc == 1)
     for (const std::string& file : test::scenario_files()) bench(file);
   for (int i = 1; i < argc && !space; ++i) bench(argv[i]);
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  try {
+    run(argc, argv);
+  } catch (const rehearse::Error& e) {
+    fmt::print(stderr, "bench_estimate: {}\n", e.what());
+    return 2;
+  }
 }

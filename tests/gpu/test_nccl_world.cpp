@@ -26,14 +26,14 @@ on_cpu::GpuSettings as_runs_are() { return on_cpu::gpu_with(cuda_environment(2))
 
 Losses over_nccl(const Program& program, int steps, on_cpu::GpuSettings settings) {
   const on_cpu::LateStreams late(settings);
-  net::RendezvousServer server(0, true);
+  net::RendezvousServer server("127.0.0.1", 0, {"test", program.mesh.ranks()});
   Losses out;
   std::mutex mutex;
   const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary)
                                                 : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
     const auto device = device_under_test(Numerics::fp64);
-    const auto transport = join_nccl(plain.rank(), plain.ranks(), {"127.0.0.1", server.port()}, *device, {});
+    const auto transport = join_nccl(plain.rank(), plain.ranks(), {"127.0.0.1", server.port(), "test"}, *device, {});
     Executor executor(program, *device, *transport, *data, {});
     for (int s = 0; s < steps; ++s) {
       const StepResult result = executor.step();

@@ -112,12 +112,10 @@ Workload workload_of(const ModelLibrary& library, const CnnRow& row) {
 }
 
 /// Images per second, in closed form.
-double price(const CnnJob& job, const Factors& factors) {
+double price(const CnnJob& job, double level) {
   CalibrationProfile profile = bench(job.row.machine).profile;
-  for (const auto& [group, factor] : factors) {
-    double& e = profile.groups.at(group).constants.at("efficiency").value;
-    e = std::min(1.0, e * factor);
-  }
+  for (auto& [key, constant] : profile.groups.at(std::string(group_of(ConvolutionClass::cuda))).constants)
+    if (key.starts_with("efficiency")) constant.value = std::min(1.0, constant.value * level);
   const CostModel cost(*job.cluster, {{job.cluster->parts().front().gpu->id, profile}}, {});
   const double step = estimate(*job.program, cost, job.strategy, 3).step_time.value();
   return static_cast<double>(job.row.batch * job.row.gpus) / step;
@@ -125,11 +123,7 @@ double price(const CnnJob& job, const Factors& factors) {
 
 }  // namespace
 
-bool CnnRow::fitted() const {
-  std::uint64_t h = 0xcbf29ce484222325ULL;  // FNV-1a of the row's id.
-  for (const char c : id) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return h % 2 == 0;
-}
+bool CnnRow::fitted() const { return fnv1a(id) % 2 == 0; }
 
 CnnRows read_cnn_rows() {
   std::ifstream file(kSource + "/tests/published/data/cnn_throughput.json");
@@ -165,10 +159,10 @@ std::vector<CnnJob> make_jobs(const std::vector<CnnRow>& rows) {
   return out;
 }
 
-double predict(const CnnJob& job, const Factors& factors) {
-  static std::map<std::pair<std::string, Factors>, double> known;
-  const auto [at, fresh] = known.try_emplace({job.key, factors});
-  if (fresh) at->second = price(job, factors);
+double predict(const CnnJob& job, double level) {
+  static std::map<std::pair<std::string, double>, double> known;
+  const auto [at, fresh] = known.try_emplace({job.key, level});
+  if (fresh) at->second = price(job, level);
   return at->second;
 }
 

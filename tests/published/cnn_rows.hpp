@@ -31,7 +31,7 @@ struct CnnRow {
   std::int64_t batch = 0;
   int gpus = 0;
   double images_per_s = 0;
-  [[nodiscard]] bool fitted() const;  ///< In the half that constants are fitted on.
+  [[nodiscard]] bool fitted() const;  ///< In the half that K80's level is fitted on.
 };
 
 struct CnnRows {
@@ -52,9 +52,8 @@ struct CnnJob {
 };
 [[nodiscard]] std::vector<CnnJob> make_jobs(const std::vector<CnnRow>& rows);
 
-/// Changes to calibrated constants: group and factor on its efficiency.
-using Factors = std::map<std::string, double>;
-/// Images per second of the period between two steps, in closed form. Worked out once per key and factors.
-[[nodiscard]] double predict(const CnnJob& job, const Factors& factors = {});
+/// Images per second of the period between two steps, in closed form, with efficiencies of convolutions on CUDA cores
+/// times `level`. Worked out once per key and level.
+[[nodiscard]] double predict(const CnnJob& job, double level = 1);
 
 }  // namespace rehearse::test

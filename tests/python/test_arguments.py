@@ -33,7 +33,7 @@ def test_a_function_takes_what_its_verb_takes(name):
     options = {o.replace("-", "_") for o in re.findall(r"^ +(?:-\w, ?)?--([a-z][a-z-]*)", help_text, re.M)} - PRINTING
     taken = {n for n, p in inspect.signature(functions()[name]).parameters.items() if p.kind == p.KEYWORD_ONLY} - {"check"}
     # Options of the part that starts ranks are the program's alone.
-    run = {"calibration", "device", "ranks", "numerics", "steps", "warmup"} if name == "validate" else set()
+    run = {"calibration", "data", "device", "ranks", "ranks_from_env", "numerics", "steps", "trace", "warmup"} if name == "validate" else set()
     assert options - run <= taken | run and taken <= options
 
 

@@ -17,7 +17,7 @@ QUICK_SEARCH = {"fix": {"tp": 2}, "simulate": 2, "jobs": 2}
 # Verb, arguments by position, options by name; as the command line has them and as Python does.
 OTHERS = [
     ("search", ["scenarios/llama3_8b_h100_8.json"], QUICK_SEARCH),
-    ("search", ["scenarios/mixtral_8x7b_h100_64.json"], {"fix": {"tp": 1, "pp": 4}, "simulate": 0, "objective": "memory"}),
+    ("search", ["scenarios/mixtral_8x7b_h100_64.json"], {"fix": {"tp": 1, "pp": 4, "ep": 8, "cp": 1, "microbatch": 1, "schedule": "1f1b"}, "simulate": 0, "objective": "memory"}),
     ("sweep", ["scenarios/llama3_8b_h100_8.json"], {"vary": {"strategy.tp": [1, 2, 4, 8], "microbatch": [1, 2]}, "jobs": 2}),
     ("sweep", ["scenarios/gpt2_v100.json"], {"vary": {"strategy.recompute": ["none", "full"]}, "backend": "analytic"}),
     ("sweep", ["scenarios/llama3_8b_h100_8.json"], {}),
@@ -50,7 +50,7 @@ OTHERS = [
     ("list", ["models"], {}),
     ("list", ["nonsense"], {}),
     ("topology", ["show", "dgx_a100_80gb"], {}),
-    ("collectives", ["dgx_h100"], {"op": "all_gather", "minbytes": "1M", "maxbytes": "64M"}),
+    ("collectives", [], {"cluster": "dgx_h100", "op": "all_gather", "minbytes": "1M", "maxbytes": "64M"}),
 ]  # fmt: skip
 
 
@@ -114,17 +114,20 @@ def test_other_verbs_answer_alike(program, verb, positional, options):
 
 
 @pytest.mark.parametrize("scenario", ["scenarios/llama3_8b_h100_8.json", "scenarios/gpt3_175b_a100_1024.json"])
-def test_a_dictionary_is_the_text_of_its_scenario(program, scenario):
+def test_a_dictionary_is_the_text_of_its_scenario(program, monkeypatch, scenario):
     given = json.loads(pathlib.Path(scenario).read_text())
+    step = rehearse.simulate(scenario).step_time_s
+    monkeypatch.chdir(SOURCE / pathlib.Path(scenario).parent)  # Where the paths in it lead from.
     said = program("simulate", json.dumps(given), "--format", "json")
     assert said.code == 0
     assert rehearse.simulate(given).to_json() == said.out
-    assert rehearse.simulate(given).step_time_s == rehearse.simulate(scenario).step_time_s
+    assert rehearse.simulate(given).step_time_s == step
 
 
 @pytest.mark.parametrize("verb, file", [("plan", "scenarios/plans/llama3_8b_two_weeks.json"), ("fleet", "scenarios/fleets/two_teams.json")])
-def test_plans_and_fleets_may_be_dictionaries(program, verb, file):
+def test_plans_and_fleets_may_be_dictionaries(program, monkeypatch, verb, file):
     given = json.loads((SOURCE / file).read_text())
+    monkeypatch.chdir(SOURCE / pathlib.Path(file).parent)
     said = program(verb, json.dumps(given), "--format", "json")
     result = getattr(rehearse, verb)(given, check=False)
     assert (result.to_json(), result.exit_code) == (said.out, said.code)

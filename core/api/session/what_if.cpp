@@ -1,11 +1,11 @@
 #include "core/api/session/what_if.hpp"
 
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/portable.hpp"
 #include "core/base/registry.hpp"
 
 namespace rehearse {
@@ -23,7 +23,7 @@ constexpr const char* kChangeForms = "link=NAME:0.5, straggler=RANK:1.2, fail=ni
 template <class Number>
 Number number_in(const std::string& change, std::string_view text) {
   Number out{};
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), out);
   if (failed != std::errc{} || end != text.data() + text.size())
     refuse_change(change, fmt::format("'{}' is no number", text));
   return out;

@@ -297,7 +297,9 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
     out.transport = out.alone->transport(0);
     return out;
   }
-  if (place.rank == 0 && !place.launched) out.server = std::make_unique<net::RendezvousServer>(place.port, false);
+  if (place.rank == 0 && !place.launched)
+    out.server =
+        std::make_unique<net::RendezvousServer>(place.host, place.port, net::RunName{place.run_id, place.ranks});
   const bool tells = !place.launched;  // A launcher tells for all of its ranks.
   const auto on_failure = [tells, &err](const std::string& cause) {
     if (tells)
@@ -306,7 +308,7 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
                   err);
     end_process(1);
   };
-  const MeetingPoint at{place.host, place.port};
+  const MeetingPoint at{place.host, place.port, place.run_id};
   out.transport = out.device && out.device->name() == "cuda"
                       ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure)
                       : join_gloo(place.rank, place.ranks, at, on_failure);

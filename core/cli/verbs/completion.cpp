@@ -91,7 +91,7 @@ Values values_of(const Verb& verb, const Positional& p) {
   }
   if (verb.name == "import" && p.name == "WHAT") return {Values::Kind::words, {"topology", "trace", "collectives"}};
   if (verb.name == "topology") return p.name == "ACTION" ? Values{Values::Kind::words, {"show"}} : clusters();
-  if (verb.name == "lesson" || verb.name == "replay")
+  if (verb.name == "lesson" || verb.name == "task" || verb.name == "replay")
     return {Values::Kind::words, names_of(verb.name + "s"), false, true};
   return {Values::Kind::files};
 }

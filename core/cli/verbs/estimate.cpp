@@ -1,3 +1,4 @@
+#include "core/api/pictures.hpp"
 #include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
@@ -26,9 +27,8 @@ int estimate_step(const Arguments& arguments, Console& console) {
   const bool fits = report.memory.fits();
   const Document document = to_document(report);
   print(document, arguments, console);
-  write_html(fits ? "estimate" : "memory", document, arguments, console, [&] {
-    return HtmlParts{{"plan", plan_json(report.head.plan)}};
-  });
+  write_html(fits ? "estimate" : "memory", document, arguments, console,
+             [&] { return step_pictures(session, program, report); });
   return fits ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 

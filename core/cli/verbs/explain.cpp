@@ -7,12 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/api/data_directory.hpp"
+#include "core/api/lesson.hpp"
+#include "core/api/task.hpp"
 #include "core/base/index.hpp"
 #include "core/base/near_names.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/framework_words.hpp"
-#include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cli/verbs/listings.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
@@ -185,6 +186,18 @@ Blocks explain_operator(const std::string& name) {
   throw unknown_name("operator", name, operator_names());
 }
 
+Blocks explain_task(const std::string& name) {
+  const LessonTask task = load_task(find_task(name, find_data()));
+  return {Paragraph{fmt::format("{}: {}", task.name, task.title)}, Paragraph{task.question},
+          Facts{"", {{"try it", "rehearse task " + task.name}}}};
+}
+
+std::vector<std::string> task_names(const DataDirectory& data) {
+  std::vector<std::string> out;
+  for (const std::string& file : task_files(data)) out.push_back(std::filesystem::path(file).stem().string());
+  return out;
+}
+
 /// The question that a lesson or replay answers, and its plans.
 Blocks explain_lesson(const std::string& name, const std::vector<std::string>& files, const char* kind) {
   const Lesson lesson = load_lesson(find_lesson(name, files, kind));
@@ -294,6 +307,7 @@ const std::vector<ExplainKind>& kinds_explain() {
        [] { return exporters().names(); }},
       {"lesson", [](const std::string& n) { return explain_lesson(n, lesson_files(find_data()), "lesson"); },
        [] { return lesson_names(lesson_files(find_data())); }},
+      {"task", explain_task, [] { return task_names(find_data()); }},
       {"replay", [](const std::string& n) { return explain_lesson(n, replay_files(find_data()), "replay"); },
        [] { return lesson_names(replay_files(find_data())); }},
       {"collective", explain_collective,
@@ -450,7 +464,8 @@ Verb explain_verb() {
       {{"WHAT",
         "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, family, operator, layer, "
         "gpu, "
-        "machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay, collective, "
+        "machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, task, replay, "
+        "collective, "
         "algorithm or term; rows: what a measured row may say; nothing lists the keys",
         false}},
       {{"--json-schema", "", "print the JSON Schema of scenario files, which editors check and complete by"}},

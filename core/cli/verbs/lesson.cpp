@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/api/lesson.hpp"
+#include "core/api/pictures.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cli/verbs/listings.hpp"
 #include "core/lesson/lesson_report.hpp"
-#include "core/report/html/gantt_data.hpp"
 #include "core/report/results/error_figures.hpp"
 
 namespace rehearse::cli {
@@ -26,17 +27,6 @@ Console page(Console& console) {
   return out;
 }
 
-HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
-  auto list = nlohmann::ordered_json::array();
-  for (const LessonAnswer& a : answers) {
-    const StepReport& r = a.report;
-    if (!r.trace || r.rows.empty() || !(r.metrics.step_time > Seconds{0})) continue;
-    list.push_back(nlohmann::ordered_json::parse(gantt_json({{r.trace.get(), r.rows, r.begin, r.metrics.step_time}})));
-    list.back()["name"] = a.key;
-  }
-  return {{"gantts", list.dump()}};
-}
-
 /// `verb`: lesson or replay.
 int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
@@ -46,8 +36,10 @@ int show(const std::string& verb, const std::string& file, const Arguments& argu
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
-  write_html(verb, document, arguments, console, [&] { return pipelines_of(answers); });
-  return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
+  write_html(verb, document, arguments, console, [&] { return lesson_pictures(answers); });
+  return not_holding(lesson.shows, answers).empty() || arguments.has("--set")
+             ? 0
+             : static_cast<int>(ErrorKind::check_failed);
 }
 
 void refuse_page_of_list(const std::string& verb, const Arguments& arguments) {

@@ -1,10 +1,11 @@
 #include "core/cli/verbs/listings.hpp"
+#include "core/api/lesson.hpp"
+#include "core/api/task.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/cli/verbs/framework_words.hpp"
-#include "core/cli/verbs/lesson_answers.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/collective/algorithm.hpp"
 #include "core/collective/collective_op.hpp"
@@ -179,6 +180,15 @@ std::vector<DocumentBlock> glossary_to_read(const DataDirectory& data) {
   return {words};
 }
 
+Table tasks(const DataDirectory& data) {
+  Table t{"", {{"task"}, {"track"}, {"what"}}, {}};
+  for (const std::string& file : task_files(data)) {
+    const LessonTask task = load_task(file);
+    t.rows.push_back({task.name, task.track, task.title});
+  }
+  return t;
+}
+
 Table lessons_in(const std::vector<std::string>& files, const char* kind) {
   Table t{"", {{kind}, {"what"}}, {}};
   for (const std::string& file : files) {
@@ -218,6 +228,7 @@ const std::vector<ListingsKind>& kinds_listings() {
       {"quotas", [](const DataDirectory&) { return registered(fleet::quotas()); }},
       {"placements", [](const DataDirectory&) { return registered(fleet::placements()); }},
       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
+      {"tasks", tasks},
       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
       {"keys", keys},
       {"glossary", glossary}};

@@ -41,6 +41,7 @@ SearchResult joined(std::vector<NamedPart>& parts, const std::vector<std::string
     SearchResult& r = p.part.report.result;
     out.combinations = r.combinations;
     out.whole = out.whole && r.whole;
+    out.at_peak = r.at_peak;
     out.legal += r.legal;
     out.fit += r.fit;
     out.evaluated += r.evaluated;

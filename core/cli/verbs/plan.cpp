@@ -4,7 +4,6 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -15,6 +14,7 @@
 #include "core/api/session/scenario_cluster.hpp"
 #include "core/api/session/session.hpp"
 #include "core/base/index.hpp"
+#include "core/base/worker_threads.hpp"
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
@@ -262,8 +262,7 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
     }
   };
   {
-    std::vector<std::jthread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(work);
+    const WorkerThreads workers(threads - 1, work);
     work();
   }
   for (const std::exception_ptr& e : failed)

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 
 namespace rehearse::cli {
 
@@ -48,8 +48,7 @@ int whole_of(const Arguments& arguments, const std::string& option, int least, i
 }
 
 int jobs_of(const Arguments& arguments) {
-  return std::min(
-      kMostJobs, whole_of(arguments, "--jobs", 1, static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))));
+  return std::min(kMostJobs, whole_of(arguments, "--jobs", 1, usable_threads()));
 }
 
 Option jobs_option() {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/api/pictures.hpp"
 #include "core/api/session/observed.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/session/step_answer.hpp"
@@ -20,9 +21,6 @@
 #include "core/cli/verbs.hpp"
 #include "core/cli/verbs/simulate_together.hpp"
 #include "core/import/traces/measured_workload.hpp"
-#include "core/report/html/course_data.hpp"
-#include "core/report/html/gantt_data.hpp"
-#include "core/report/html/topology_data.hpp"
 #include "core/report/pictures/kineto_trace.hpp"
 
 namespace rehearse::cli {
@@ -105,15 +103,6 @@ void tell_of_folded(std::set<int> asked, const Trace& trace, Console& console) {
         asked.size() == 1 ? "" : "s", fmt::join(asked, ", "), asked.size() == 1 ? "is" : "are");
 }
 
-/// The page's pictures: the step in time, memory over it, and what the wires carried.
-HtmlParts pictures_of(const StepReport& report, const Program& program, const Session& session) {
-  const Seconds period = report.metrics.step_time;
-  return {{"plan", plan_json(report.head.plan)},
-          {"gantt", gantt_json({{report.trace.get(), report.rows, report.begin, period}})},
-          {"course", course_json(program, report.memory, *report.trace, report.begin, period)},
-          {"topology", topology_json(session.cluster, {report.link_bytes, report.link_time, period})}};
-}
-
 void change(Session& session, const Arguments& arguments) {
   try {
     apply_what_if(session, arguments.all("--what-if"));
@@ -172,7 +161,7 @@ int simulate(const Arguments& arguments, Console& console) {
                   "add --no-fold, or leave --trace-ranks out: then a rank of each stage is traced");
     write_trace(arguments.text("--trace"), trace, report.begin, program, session, console);
   }
-  write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
+  write_html("simulate", document, arguments, console, [&] { return step_pictures(session, program, report); });
   return report.memory.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 

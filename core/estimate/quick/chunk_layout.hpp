@@ -1,6 +1,7 @@
 #pragma once
 // Which blocks of a network the chunks of a pipeline hold.
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,10 @@ struct ChunkContent {
   /// Blocks of the network in its order, each with how often it comes in a row.
   std::vector<std::pair<int, int>> runs;
   bool first = false, last = false;  ///< Whether the model begins with it, and ends.
-  auto operator<=>(const ChunkContent&) const = default;
+  bool operator==(const ChunkContent&) const = default;
+  bool operator<(const ChunkContent& o) const {
+    return std::tie(runs, first, last) < std::tie(o.runs, o.first, o.last);
+  }
   [[nodiscard]] int blocks() const;
 };
 

@@ -230,53 +230,88 @@ void QuickPipeline::set_channels() {
   }
 }
 
+/// A message leaves after `left` and after those before it; returns when it is there.
+inline double QuickPipeline::leave(double left, Channel& channel, QuickLane& lane) {
+  channel.free = std::max(left, channel.free) + channel.sends;
+  lane.sent_end = channel.free;
+  lane.sent_lost = channel.sends_lost;
+  return channel.free;
+}
+
 void QuickPipeline::play_all(const std::vector<Visit>& visits) {
+  if (costs_->calls.empty() && costs_->pairs == nullptr)
+    play_visits<false>(visits);
+  else
+    play_visits<true>(visits);
+}
+
+/// `kCalls`: passes may have calls of their own or come in pairs.
+template <bool kCalls>
+void QuickPipeline::play_visits(const std::vector<Visit>& visits) {
   const QuickCosts& costs = *costs_;
+  const QuickCosts::Pass* const passes = costs.passes.data();
+  const bool blocking = costs.blocking;
   double* const arrival = arrival_.data();
   QuickLane* const lanes = lanes_.data();
   Channel* const channels = channels_.data();
-  for (std::size_t i = 0; i < visits.size(); ++i) {
-    const Visit& v = visits[i];
+  const Visit* const end = visits.data() + visits.size();
+  for (const Visit* at = visits.data(); at != end; ++at) {
+    const Visit& v = *at;
     QuickLane& lane = lanes[v.stage];
-    if (costs.pairs != nullptr && i + 1 < visits.size() && (visits[i + 1].flags & Visit::kPaired) != 0) {
-      play_pair(v, visits[++i], lane);
-      continue;
-    }
     Channel& channel = channels[2U * v.stage + v.direction];
-    const bool fresh = !costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0;
-    const QuickCosts::Pass& pass =
-        fresh ? costs.first_backwards[v.content] : costs.passes[2U * v.content + v.direction];
-    double slowed = 0;
+    const QuickCosts::Pass* pass = passes + (2U * v.content + v.direction);
+    if constexpr (kCalls) {
+      if (costs.pairs != nullptr && at + 1 != end && (at[1].flags & Visit::kPaired) != 0) {
+        play_pair(v, *++at, lane);
+        continue;
+      }
+      if (!costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0) pass = &costs.first_backwards[v.content];
+    }
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
-    if (v.in >= 0) slowed = slowed_by_message(channel, arrived, lane);
-    if (!costs.calls.empty()) {
-      with_calls(v, pass, arrived, slowed, lane);
-    } else if (wait_for_input(v, pass, arrived, lane); (v.flags & ~Visit::kFirstBackward) == 0) {
-      compute(lane, pass.seconds, slowed);
+    const double slowed = v.in >= 0 ? slowed_by_message(channel, arrived, lane) : 0.0;
+    if (kCalls && !costs.calls.empty()) {
+      with_calls(v, *pass, arrived, slowed, lane);
+      follow(v, *pass, channel, lane);
+    } else if (pass->plain && !blocking && (v.flags & (Visit::kFirstForward | Visit::kLastBackward)) == 0) {
+      idle(lane, arrived, channel.needs, lane.exposed_pp);
+      compute(lane, pass->seconds, slowed);
+      if (v.out >= 0) arrival[v.out] = leave(lane.free, channel, lane);
     } else {
-      lane.slowed += slowed;
-      lane.free += slowed;
-      if ((v.flags & Visit::kFirstForward) != 0) first_forward(v, *pass.pass, lane);
-      if ((v.flags & Visit::kLastBackward) != 0)
-        last_backward(v, pass, lane);
+      wait_for_input(v, *pass, arrived, lane);
+      if ((v.flags & (Visit::kFirstForward | Visit::kLastBackward)) == 0)
+        compute(lane, pass->seconds, slowed);
       else
-        compute(lane, pass.seconds, 0);
+        first_or_last(v, *pass, slowed, lane);
+      follow(v, *pass, channel, lane);
     }
-    if (!pass.plain) {
-      const ComputeWork& work = pass.pass->work;
-      lane.trailing = work.trailing < work.seconds ? work.trailing + pass.prepare : lane.trailing + pass.seconds;
-    }
-    if (v.out >= 0) send(v, pass, lane.free, channel, lane);
   }
+}
+
+/// A chunk's first forward, which waits for the step before, or its last backward, which sets off reductions.
+void QuickPipeline::first_or_last(const Visit& v, const QuickCosts::Pass& pass, double slowed, QuickLane& lane) {
+  lane.slowed += slowed;
+  lane.free += slowed;
+  if ((v.flags & Visit::kFirstForward) != 0) first_forward(v, *pass.pass, lane);
+  if ((v.flags & Visit::kLastBackward) != 0)
+    last_backward(v, pass, lane);
+  else
+    compute(lane, pass.seconds, 0);
+}
+
+/// What a pass leaves: its trailing kernels, its message.
+void QuickPipeline::follow(const Visit& v, const QuickCosts::Pass& pass, Channel& channel, QuickLane& lane) {
+  if (!pass.plain) {
+    const ComputeWork& work = pass.pass->work;
+    lane.trailing = work.trailing < work.seconds ? work.trailing + pass.prepare : lane.trailing + pass.seconds;
+  }
+  if (v.out >= 0) send(v, pass, lane.free, channel, lane);
 }
 
 inline void QuickPipeline::send(const Visit& v, const QuickCosts::Pass& pass, double left, Channel& channel,
                                 QuickLane& lane) {
-  channel.free = std::max(left, channel.free) + channel.sends;
-  lane.sent_end = channel.free;
-  lane.sent_lost = channel.sends_lost;
-  if (costs_->blocking) lane.held = channel.free;
-  nth(arrival_, v.out) = channel.free + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
+  const double there = leave(left, channel, lane);
+  if (costs_->blocking) lane.held = there;
+  nth(arrival_, v.out) = there + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
 }
 
 /// Begins when what either of them needs is there, and ends for both at once.

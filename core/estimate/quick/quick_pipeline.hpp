@@ -58,7 +58,8 @@ class ChunkPairs {
 
 /// What one scenario's passes cost.
 struct QuickCosts {
-  struct Pass {
+  /// A line of a cache each, as channels are: found by a shift, and read at once.
+  struct alignas(64) Pass {
     const ChunkPass* pass = nullptr;
     double seconds = 0;  ///< With the preparation of its message.
     double prepare = 0;
@@ -99,6 +100,8 @@ class QuickPipeline {
   void begin(int messages, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
              const std::vector<QuickLane>& lanes);
   void play_all(const std::vector<Visit>& visits);
+  template <bool kCalls>
+  void play_visits(const std::vector<Visit>& visits);
   void end(std::vector<QuickLane>& lanes) const;
   void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
@@ -121,9 +124,12 @@ class QuickPipeline {
   std::vector<double> arrival_;
   /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that
   /// kernels beside them lose.
-  struct Channel {
+  struct alignas(64) Channel {
     double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
   };
+  void first_or_last(const Visit& v, const QuickCosts::Pass& pass, double slowed, QuickLane& lane);
+  static double leave(double left, Channel& channel, QuickLane& lane);
+  void follow(const Visit& v, const QuickCosts::Pass& pass, Channel& channel, QuickLane& lane);
   [[nodiscard]] static double slowed_by_message(const Channel& channel, double arrived, const QuickLane& lane);
   void send(const Visit& v, const QuickCosts::Pass& pass, double left, Channel& channel, QuickLane& lane);
   std::vector<Channel> channels_;  ///< 2 * stage + direction.

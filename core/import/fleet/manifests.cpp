@@ -4,7 +4,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 #include "core/import/fleet/fleet_draft.hpp"
 
 namespace rehearse::fleet_import {
@@ -45,7 +45,7 @@ std::string name_of_object(const YAML::Node& o) { return text_at(at(o, {"metadat
 /// "8", "500m", "2k": a Kubernetes quantity without unit.
 std::optional<double> amount(const std::string& text) {
   double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{}) return std::nullopt;
   const std::string unit(end, text.data() + text.size());
   if (unit.empty()) return value;

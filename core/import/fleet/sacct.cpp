@@ -2,7 +2,6 @@
 // between cells. Formats of times and of trackable resources (TRES) as in Slurm's manual of sacct.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 #include "core/import/fleet/fleet_draft.hpp"
 
 namespace rehearse::fleet_import {
@@ -30,7 +30,7 @@ std::vector<std::string> split(std::string_view text, char by) {
 
 std::optional<double> number(std::string_view text) {
   double out = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), out);
   if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return out;
 }

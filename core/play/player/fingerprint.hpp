@@ -4,8 +4,11 @@
 
 #include <bit>
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <functional>
+
+#include "core/base/bits.hpp"
 
 namespace rehearse {
 
@@ -20,13 +23,12 @@ struct Fingerprint {
   }
 
   /// This, followed by `value`.
-  [[nodiscard]] Fingerprint with(std::uint64_t value) const {
-    return {scrambled(a ^ (value + 0x9e3779b97f4a7c15)), scrambled(std::rotl(b, 23) + (value ^ 0xc2b2ae3d27d4eb4f))};
+  [[nodiscard]] Fingerprint with(std::integral auto value) const {
+    constexpr bool kShort = sizeof(value) <= sizeof(std::uint32_t);
+    const std::uint64_t word = kShort ? static_cast<std::uint32_t>(value) : static_cast<std::uint64_t>(value);
+    return {scrambled(a ^ (word + 0x9e3779b97f4a7c15)), scrambled(std::rotl(b, 23) + (word ^ 0xc2b2ae3d27d4eb4f))};
   }
-  [[nodiscard]] Fingerprint with(std::int32_t value) const {
-    return with(static_cast<std::uint64_t>(static_cast<std::uint32_t>(value)));
-  }
-  [[nodiscard]] Fingerprint with(double value) const { return with(std::bit_cast<std::uint64_t>(value)); }
+  [[nodiscard]] Fingerprint with(double value) const { return with(bits_of(value)); }
   [[nodiscard]] Fingerprint with(const Fingerprint& other) const { return with(other.a).with(other.b); }
 
  private:

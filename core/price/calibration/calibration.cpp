@@ -138,8 +138,8 @@ void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
   }
 }
 
-/// Starts of products; and how much of the peak they reach where the generation states no energy, else cap_by_power()
-/// has said that.
+/// Starts of products, convolutions on tensor cores; and how much of the peak they reach where the generation states no
+/// energy, else cap_by_power() has said that.
 void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu);
   if (share == 1) return;
@@ -151,6 +151,9 @@ void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
       scale(p, group, with_rate_left(e->value, share) / e->value, source);
     shorten(p, group, "k_prologue", share, source);
   }
+  if (const auto layers = p.groups.find("convolution_tensor"); layers != p.groups.end())
+    for (auto& [key, constant] : layers->second.constants)
+      if (key.starts_with("efficiency_")) constant = {with_rate_left(constant.value, share), source, 0, 0};
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {

@@ -12,6 +12,9 @@ using Words = std::pair<std::string_view, std::string_view>;
 
 constexpr auto kWhole = std::to_array<Words>({{"alignment", "products of misaligned rows"},
                                               {"batch_norm", "batch norms"},
+                                              {"convolution", "convolutions on CUDA cores"},
+                                              {"convolution_depthwise", "convolutions of single channels"},
+                                              {"convolution_tensor", "convolutions on tensor cores"},
                                               {"copy", "casts and copies"},
                                               {"cross_entropy", "loss"},
                                               {"elementwise", "passes over elements"},
@@ -34,7 +37,6 @@ constexpr auto kWhole = std::to_array<Words>({{"alignment", "products of misalig
 constexpr auto kBegins = std::to_array<Words>({{"attention_", "fused attention, "},
                                                {"fp8_attention_", "fused attention in fp8, "},
                                                {"mxfp8_attention_", "fused attention in MXFP8, "},
-                                               {"conv_", "convolutions, "},
                                                {"launch_", "host code of "}});
 
 std::string with_spaces(std::string_view name) {

@@ -74,12 +74,23 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   return c;
 }
 
-ConvolutionConstants convolution_group(const CalibrationProfile& p, std::string_view group) {
+/// Constants of filtering are for CUDA cores; what is bound by memory needs four.
+bool has(ConvolutionClass cls, ConvolutionParameter p) {
+  using enum ConvolutionParameter;
+  if (cls == ConvolutionClass::depthwise)
+    return p == efficiency_forward || p == bandwidth_fraction || p == fixed_s || p == overlap_power;
+  return cls == ConvolutionClass::cuda || p != efficiency_transformed;
+}
+
+ConvolutionConstants convolution_group(const CalibrationProfile& p, ConvolutionClass cls) {
   ConvolutionConstants c;
-  c.efficiency = fraction(p, group, "efficiency");
-  c.bandwidth_fraction = fraction(p, group, "bandwidth_fraction");
-  c.fixed = Seconds{p.value(group, "fixed_s")};
-  c.overlap_power = std::max(1.0, p.value(group, "overlap_power"));
+  for (int i = 0; i < kConvolutionParameters; ++i) {
+    const auto parameter = static_cast<ConvolutionParameter>(i);
+    if (!has(cls, parameter)) continue;
+    const std::string_view name = name_of(parameter);
+    const bool share = name.starts_with("efficiency") || parameter == ConvolutionParameter::bandwidth_fraction;
+    nth(c.values, i) = share ? fraction(p, group_of(cls), name) : p.value(group_of(cls), name);
+  }
   return c;
 }
 
@@ -186,9 +197,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile) 
       bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"),
                                  profile.value(name_of(c), "fixed_s")};
   for (int i = 0; i < kConvolutionClasses; ++i)
-    for (const bool tensor : {false, true})
-      nth(convolution_, i)[tensor ? 1 : 0] =
-          convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
+    nth(convolution_, i) = convolution_group(profile, static_cast<ConvolutionClass>(i));
   misaligned_ = profile.value("alignment", "slowdown");
   misaligned_4_bytes_ = profile.value_or("alignment", "slowdown_4_bytes", misaligned_);
   group_share_ = profile.value_or("grouped_gemm", "fixed_share", 0);
@@ -270,14 +279,14 @@ bool KernelModel::tensor_cores(DType t) const {
 }
 
 KernelTime KernelModel::price_convolution(const Kernel& k) const {
-  const bool tensor = tensor_cores(k.dtype);
-  const auto& constants = nth(convolution_, class_of(k.convolution))[tensor ? 1 : 0];
-  const ConvolutionTime t = convolution_time(k.convolution, k.bytes_read + k.bytes_written, constants, tensor,
-                                             gpu_.peak(k.dtype), gpu_.memory_bandwidth);
+  const ConvolutionClass cls = class_of(k.convolution, tensor_cores(k.dtype));
+  const ConvolutionTime t =
+      convolution_time(k.convolution, k.bytes_read + k.bytes_written, nth(convolution_, cls), cls,
+                       {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count, size_of(k.dtype)});
   KernelTime r;
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
-  r.fixed = constants.fixed;
+  r.fixed = t.fixed;
   r.time = t.total;
   r.sm_sensitivity = t.compute_share;
   r.hbm_sensitivity = t.memory_share;

@@ -30,7 +30,7 @@ enum class KernelClass {
   optimizer,        ///< Parameter update over flat buffers.
   reduction,        ///< Sums over rows, columns or everything: bias gradients, norms of gradients.
   copy,             ///< Device to device, casts and transposes included.
-  /// Convolutions and their gradients; five classes of layers with constants of their own (kernel_convolution.hpp).
+  /// Convolutions and their gradients, by the fastest of several algorithms (kernel_convolution.hpp).
   convolution,
   pool,        ///< Windows of an image: maxima, means and their gradients.
   batch_norm,  ///< Moments per channel, and the passes that use them.
@@ -165,8 +165,7 @@ class KernelModel {
   FlashConstants flash_;
   std::optional<FlashConstants> flash_fp8_, flash_mxfp8_;
   std::array<Bandwidth, kKernelClasses> bandwidth_{};
-  /// By class; without and with tensor cores.
-  std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};
+  std::array<ConvolutionConstants, kConvolutionClasses> convolution_{};
   /// Time of a product against one whose rows start on 16 bytes: on fewer than 4, and on 4 to 8.
   double misaligned_ = 1, misaligned_4_bytes_ = 1;
   double group_share_ = 0;  ///< Of a product's fixed time, that each further product of a group adds.

@@ -1,69 +1,104 @@
 #pragma once
-// Time of a convolution, forward or one of its gradients, as the product it is: `groups` times C[m,n] += A[m,k] B[k,n]
-// with m output pixels of the batch, n output channels and k input channels times window (implicit GEMM: the patches A
-// are never written).
+// Time of a convolution, forward or one of its gradients. Libraries have several algorithms for one and run the
+// fastest; so does the price:
 //
-//   F  = 2 groups m n k / saving        Tc = F / (e * Peak)        Tm = bytes / (f * HBM)        T = t0 + (Tc^p +
-//   Tm^p)^(1/p)
+// product      `groups` times C[m,n] += A[m,k] B[k,n] with m output pixels of the batch, n output channels and k input
+//              channels times window, whose patches A are never written (implicit GEMM). The input's gradient has
+//              pixels by input channels, and for a stride of s one such product for each of the s positions; the
+//              weight's gradient has channels by channels times window, and pixels as its depth. Tiles and waves are
+//              those of matrix products (kernel_gemm.hpp); where they leave SMs idle, the depth is divided among them
+//              forward and for weights.
+// fused        Minimal filtering F(2, 3) along each side, in one kernel: 16 products of pixels / 4 by channels, 2.25
+//              times fewer multiplications than nine of pixels (Winograd 1980; Lavin and Gray 2015, arXiv:1509.09308).
+// transformed  Input, window and output are transformed and written, products run between them: F(4, 3) and F(2, 5)
+// with
+//              36 points each, and tiles of 32 x 32 of a Fourier transform, 1,024 points of two real products each.
 //
-// `saving` is the share of multiplications that minimal filtering leaves out. On CUDA cores (fp32) libraries run dense
-// windows as F(2, r) along each side: r + 1 multiplications for 2r (Winograd 1980; Lavin and Gray 2015,
-// arXiv:1509.09308), 2.25 times fewer for 3 x 3. Without it measured VGG-16 steps would beat the peak of the GPU they
-// ran on. Tensor cores compute products faster than such transforms: no saving. Efficiency e is one number per
-// generation, class and kind of arithmetic: what a library reaches on layers of that class, transforms included.
+//   Tc = (seconds of its tiles at the peak) / e      Tm = bytes / (f * HBM)
+//   T  = t0 + (Tc^p + Tm^p)^(1/p)                    transformed: T = t0 + Tc + Tm
+//
+// Filtering is for square windows of 3 or 5 with stride and dilation 1 on CUDA cores: tensor cores compute products
+// faster than such transforms, and cuDNN chose none there for any of 188 measured layers. Rows of the product start on
+// 16 bytes on tensor cores: channels are padded to that. e is told by pass, and apart for up to four input channels,
+// which fill no such row.
 
+#include <array>
 #include <string_view>
 
+#include "core/base/index.hpp"
 #include "core/base/units.hpp"
 #include "core/price/calibration/calibration.hpp"
 
 namespace rehearse {
 
+enum class ConvolutionPass { forward, input_grad, weight_grad };
+
 /// Counts, at least 1; `side` lengths of the window.
 struct ConvolutionShape {
+  ConvolutionPass pass = ConvolutionPass::forward;
   double groups = 1;
-  double m = 1, n = 1, k = 1;
-  double window[3] = {1, 1, 1};  ///< Length per side; sides that are missing are 1.
+  double m = 1;                       ///< Output pixels of the batch.
+  double in = 1, out = 1;             ///< Channels of a group.
+  double window[3] = {1, 1, 1};       ///< Length per side; sides that are missing are 1.
+  double output_side[3] = {0, 0, 0};  ///< Of an output image; 0: not known, taken as whole tiles.
   int sides = 2;
-  bool dense = true;    ///< Stride and dilation are 1 on every side.
-  double channels = 1;  ///< Input channels of a group.
+  double stride = 1;  ///< Product over the sides.
+  bool dense = true;  ///< Stride and dilation are 1 on every side.
 };
 
-/// Layers that libraries treat alike.
-enum class ConvolutionClass {
-  pointwise,  ///< 1 x 1: a plain product.
-  dense,      ///< Square windows of images, up to 5 x 5, stride and dilation 1: the transforms' ground.
-  spatial,    ///< Other larger windows: strided, dilated, 1 x 7, volumes.
-  first,      ///< Up to 4 input channels: short k, image in.
-  depthwise,  ///< One input channel per group: bound by memory.
-};
-inline constexpr int kConvolutionClasses = 5;
-[[nodiscard]] ConvolutionClass class_of(const ConvolutionShape& shape);
+/// Groups of constants: products and filtering on CUDA cores; products on tensor cores; one input channel per group,
+/// bound by memory.
+enum class ConvolutionClass { cuda, tensor, depthwise };
+inline constexpr int kConvolutionClasses = 3;
+[[nodiscard]] ConvolutionClass class_of(const ConvolutionShape& shape, bool tensor_cores);
+/// "convolution", "convolution_tensor", "convolution_depthwise".
+[[nodiscard]] std::string_view group_of(ConvolutionClass c);
 
-/// Calibration group: "conv_pointwise", ...; with tensor cores "conv_pointwise_tensor", ... Depthwise convolutions have
-/// one for both.
-[[nodiscard]] std::string_view group_of(ConvolutionClass c, bool tensor_cores);
+enum class ConvolutionParameter {
+  efficiency_forward,  ///< e of products, by pass, (0, 1].
+  efficiency_input_grad,
+  efficiency_weight_grad,
+  efficiency_first,        ///< Up to four input channels, any pass.
+  efficiency_transformed,  ///< Of products between transforms, any pass.
+  bandwidth_fraction,      ///< f, (0, 1].
+  fixed_s,                 ///< t0.
+  overlap_power,           ///< p, at least 1.
+  tile_penalty_forward,    ///< c of tile_wave, by pass.
+  tile_penalty_input_grad,
+  tile_penalty_weight_grad,
+  wave_quantisation,  ///< a of tile_wave, [0, 1].
+  strided  ///< What a strided input gradient takes over its own operations: stride^this. 0: nothing, 1: as if dense.
+};
+inline constexpr int kConvolutionParameters = 13;
+/// Name of the constant in a calibration profile.
+[[nodiscard]] std::string_view name_of(ConvolutionParameter p);
 
 struct ConvolutionConstants {
-  double efficiency = 0;          ///< e, (0, 1].
-  double bandwidth_fraction = 0;  ///< f, (0, 1].
-  Seconds fixed;                  ///< t0.
-  double overlap_power = 1;       ///< p, at least 1.
+  std::array<double, kConvolutionParameters> values{};
+  [[nodiscard]] double operator[](ConvolutionParameter p) const { return nth(values, p); }
 };
 
-/// 2 groups m n k.
+/// 2 groups m out (in window).
 [[nodiscard]] Flops convolution_flops(const ConvolutionShape& s);
-/// Product over sides of 2 r / (r + 1) for dense windows on CUDA cores, else 1.
-[[nodiscard]] double filtering_saving(const ConvolutionShape& s, bool tensor_cores);
-/// The largest saving any implementation reaches, for the physics check: F(4, r), 4 r / (r + 3) per side (36
-/// multiplications for 144 with 3 x 3).
+/// The largest share of multiplications that any of the algorithms saves, for the physics check: with 3 x 3, 4 times
+/// fewer.
 [[nodiscard]] double largest_saving(const ConvolutionShape& s, bool tensor_cores);
 
+/// What the datasheet says for one arithmetic type, and bytes of an element.
+struct ConvolutionRates {
+  FlopsPerSecond peak;
+  BytesPerSecond hbm;
+  int sms = 1;
+  double element = 2;
+};
+
 struct ConvolutionTime {
-  Seconds compute, memory, total;
+  std::string_view algorithm;  ///< "product", "fused" or "transformed".
+  Seconds compute, memory, fixed, total;
   double compute_share = 0, memory_share = 0;  ///< As GemmTime's.
 };
+/// `traffic`: every operand once.
 [[nodiscard]] ConvolutionTime convolution_time(const ConvolutionShape& s, Bytes traffic, const ConvolutionConstants& c,
-                                               bool tensor_cores, FlopsPerSecond peak, BytesPerSecond hbm);
+                                               ConvolutionClass cls, const ConvolutionRates& rates);
 
 }  // namespace rehearse

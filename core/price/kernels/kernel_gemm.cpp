@@ -16,8 +16,20 @@ namespace {
 struct Tile {
   double x, y;
 };
-constexpr std::array<Tile, 8> kTiles{
-    {{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64}}};
+// The last four are those of few channels.
+constexpr std::array<Tile, 12> kTiles{{{256, 128},
+                                       {128, 256},
+                                       {128, 128},
+                                       {256, 64},
+                                       {64, 256},
+                                       {128, 64},
+                                       {64, 128},
+                                       {64, 64},
+                                       {256, 32},
+                                       {128, 32},
+                                       {32, 128},
+                                       {32, 256}}};
+constexpr std::size_t kNarrowTiles = 4;
 
 // std::ceil for sizes far below 2^53, without the call: this loop is the hot path of a sweep.
 double ceiling(double v) {
@@ -25,22 +37,10 @@ double ceiling(double v) {
   return whole < v ? whole + 1 : whole;
 }
 
-// Seconds of compute for the best tile, before the efficiency of a large product.
-double best_tile_seconds(const GemmShape& s, const GemmConstants& c, double peak_per_sm, int sms) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const auto& [x, y] : kTiles) {
-    const double tiles = ceiling(s.m / x) * ceiling(s.n / y) * s.batch;
-    const double w = tiles / sms;
-    const double waves = std::max(1.0, w + c.wave_quantisation * (ceiling(w) - w));
-    const double penalty = 1.0 + c.tile_penalty * (1.0 / x + 1.0 / y - 1.0 / 128 - 1.0 / 256);
-    best = std::min(best, waves * x * y * penalty);
-  }
-  return best * 2.0 * (s.k + c.k_prologue) / peak_per_sm;
-}
-
 double compute_seconds(const GemmShape& s, const GemmConstants& c, const GemmRates& rates) {
   const double peak = rates.peak.value();
-  if (c.formula == GemmFormula::tile_wave) return best_tile_seconds(s, c, peak / rates.sms, rates.sms);
+  if (c.formula == GemmFormula::tile_wave)
+    return tiled_seconds(s, {c.tile_penalty, c.wave_quantisation, c.k_prologue, peak / rates.sms, rates.sms, 0, false});
   return gemm_flops(s).value() * (1.0 + c.k_prologue / s.k) / peak;
 }
 
@@ -59,6 +59,22 @@ GemmFormula parse_gemm_formula(std::string_view name) {
     if (name == name_of(f)) return f;
   throw Error(ErrorKind::usage, "unknown GEMM formula '" + std::string(name) + "'", {},
               "use soft_roofline or tile_wave");
+}
+
+double tiled_seconds(const GemmShape& s, const TileRates& rates) {
+  double best = std::numeric_limits<double>::infinity();
+  const std::size_t shapes = kTiles.size() - (rates.narrow ? 0 : kNarrowTiles);
+  for (std::size_t i = 0; i < shapes; ++i) {
+    const auto [x, y] = kTiles[i];
+    const double tiles = ceiling(s.m / x) * ceiling(s.n / y) * s.batch;
+    const double pieces =
+        rates.shortest_depth > 0 ? std::max(1.0, std::min(rates.sms / tiles, s.k / rates.shortest_depth)) : 1.0;
+    const double w = tiles * pieces / rates.sms;
+    const double waves = std::max(1.0, w + rates.wave_quantisation * (ceiling(w) - w));
+    const double penalty = 1.0 + rates.penalty * (1.0 / x + 1.0 / y - 1.0 / 128 - 1.0 / 256);
+    best = std::min(best, waves * x * y * penalty * (s.k / pieces + rates.prologue));
+  }
+  return best * 2.0 / rates.peak_per_sm;
 }
 
 Flops gemm_flops(const GemmShape& s) { return Flops{2.0 * s.batch * s.m * s.n * s.k}; }

@@ -81,6 +81,20 @@ struct GemmTime {
   double memory_share = 0;   ///< The same for memory; both shares and t0/T add to 1.
 };
 
+/// What the tiles of tile_wave take, before the efficiency of a large product.
+struct TileRates {
+  double penalty = 0;            ///< c.
+  double wave_quantisation = 0;  ///< a.
+  double prologue = 0;           ///< k0.
+  double peak_per_sm = 1;
+  int sms = 1;
+  /// Where tiles leave SMs idle, k is divided among them into pieces of at least this; 0: never.
+  double shortest_depth = 0;
+  bool narrow = false;  ///< Tiles of 32 by 128 and 256, too.
+};
+/// Seconds of the best tile at the peak: waves * 2xy * (k + k0) / eff / (Peak / SMs).
+[[nodiscard]] double tiled_seconds(const GemmShape& s, const TileRates& rates);
+
 /// 2 * batch * m * n * k.
 [[nodiscard]] Flops gemm_flops(const GemmShape& s);
 /// batch * ((mk + nk) * in + mn * out * (1 + accumulate)): every operand once.

@@ -22,24 +22,50 @@ double own_bytes(const Program& p, const Tensor& t, const ExprContext& at) {
 }
 
 /// Reads a convolution's scalars (body.hpp).
-ConvolutionShape convolution_of(const ComputeTask& c, const std::vector<double>& d) {
+ConvolutionShape convolution_of(const ComputeTask& c) {
   ConvolutionShape s;
-  s.groups = d[0], s.m = d[1], s.n = d[2], s.k = d[3];
   const std::size_t sides = c.scalars.size() / 4 - 1;
   s.sides = static_cast<int>(sides);
   for (std::size_t i = 0; i < sides; ++i) {
     s.window[i] = c.scalars[4 * i];
+    s.stride *= c.scalars[4 * i + 1];
     s.dense = s.dense && c.scalars[4 * i + 1] == 1 && c.scalars[4 * i + 3] == 1;
   }
-  s.channels = c.scalars[4 * sides + 3];
+  s.groups = c.scalars[4 * sides];
+  s.out = c.scalars[4 * sides + 2];
+  s.in = c.scalars[4 * sides + 3];
+  s.pass = c.op == ComputeOp::convolution ? ConvolutionPass::forward
+           : c.variant == "input"         ? ConvolutionPass::input_grad
+                                          : ConvolutionPass::weight_grad;
+  // A transposed convolution is the other's input gradient, and the other way round.
+  if (c.scalars[4 * sides + 1] != 0) {
+    std::swap(s.in, s.out);
+    if (s.pass != ConvolutionPass::weight_grad)
+      s.pass = s.pass == ConvolutionPass::forward ? ConvolutionPass::input_grad : ConvolutionPass::forward;
+  }
+  return s;
+}
+
+/// With the sizes of a rank's images: pixels, and sides of the output, whose gradient comes first to a pass for the
+/// input and second to one for the weight.
+ConvolutionShape convolution_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c,
+                                const std::vector<double>& d, const ExprContext& at) {
+  ConvolutionShape s = convolution_of(c);
+  s.m = d[1];
+  const bool transposed = c.scalars[4 * static_cast<std::size_t>(s.sides) + 1] != 0;
+  const std::size_t place = c.op == ComputeOp::convolution ? (transposed ? 0 : 2)
+                            : c.variant == "input"         ? (transposed ? 2 : 0)
+                                                           : (transposed ? 0 : 1);
+  const Tensor& y = nth(p.tensors, nth(body.formals, task.operands[place].formal).like);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(s.sides) && i + 2 < y.shape.size(); ++i)
+    s.output_side[i] = static_cast<double>(p.exprs.evaluate(y.shape[i + 2], at));
   return s;
 }
 
 bool in_fp8(DType arithmetic) { return arithmetic == DType::fp8 || arithmetic == DType::mxfp8; }
 
 std::string convolution_group_of(const ComputeTask& c) {
-  const ConvolutionShape shape = convolution_of(c, {c.scalars[c.scalars.size() - 4], 1, 1, 1});
-  return std::string(group_of(class_of(shape), c.arithmetic == DType::tf32 || size_of(c.arithmetic) < 4));
+  return std::string(group_of(class_of(convolution_of(c), c.arithmetic == DType::tf32 || size_of(c.arithmetic) < 4)));
 }
 
 }  // namespace
@@ -145,7 +171,8 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
     t = {2 * part, part};
   }
   if (cls == KernelClass::convolution)
-    return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
+    return make_convolution(convolution_of(p, task, body, c, d, at), Bytes{t.read * c.passes},
+                            Bytes{t.written * c.passes}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.
     double rows = 0;

@@ -58,6 +58,13 @@ struct Document {
   std::vector<DocumentBlock> blocks;
   Table records;     ///< One table of plain values, for csv: no units in cells, no rounding for the eye.
   std::string json;  ///< A complete JSON text that ends in a newline.
+
+  /// The text of its first Heading; empty where it has none.
+  [[nodiscard]] std::string heading() const {
+    for (const DocumentBlock& block : blocks)
+      if (const auto* found = std::get_if<Heading>(&block)) return found->text;
+    return {};
+  }
 };
 
 }  // namespace rehearse

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "core/base/error.hpp"
+#include "core/report/formats/draft_file.hpp"
 
 namespace rehearse {
 
@@ -23,13 +23,6 @@ namespace fs = std::filesystem;
   throw Error(ErrorKind::usage, "cannot be written: " + why, path,
               "check the folder, its permissions and the space left; nothing was left behind");
 }
-/// Of a file that could be opened: a full disk, say, which no other command line would help.
-[[noreturn]] void fail_late(const std::string& path) {
-  throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path,
-              "check the space left; nothing was left behind");
-}
-[[noreturn]] void fail(const std::string& path) { fail(path, std::strerror(errno)); }
-
 /// Names of open drafts, where a signal's handler finds them.
 constexpr std::size_t kMostDrafts = 16;
 std::array<std::atomic<const char*>, kMostDrafts> open_drafts{};
@@ -44,51 +37,10 @@ void forget_draft(const char* file) {
     if (const char* own = file; slot.compare_exchange_strong(own, nullptr)) return;
 }
 
-/// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and
-/// pipes are written directly.
-class Draft {
- public:
-  explicit Draft(const std::string& path) : path_(path) {
-    std::error_code none;
-    const fs::file_status there = fs::status(path, none);
-    target_ = fs::is_symlink(path, none) ? fs::weakly_canonical(path, none) : fs::path(path);
-    direct_ = fs::exists(there) && !fs::is_regular_file(there);
-    if (fs::is_directory(there)) fail(path, std::strerror(EISDIR));
-    if (fs::exists(there) && ::access(path.c_str(), W_OK) != 0) fail(path);
-    file_ =
-        direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
-    if (!direct_) note_draft(file_.c_str());
-  }
-  ~Draft() {
-    std::error_code none;
-    if (!direct_ && !kept_) fs::remove(file_, none);
-    if (!direct_) forget_draft(file_.c_str());
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] const char* file() const { return file_.c_str(); }
-  void keep() {
-    std::error_code error;
-    if (const fs::file_status there = fs::status(target_, error); !direct_ && fs::exists(there))
-      fs::permissions(file_, there.permissions(), error);
-    error.clear();
-    if (!direct_) fs::rename(file_, target_, error);
-    if (error) fail(path_, error.message());
-    kept_ = true;
-  }
-
- private:
-  std::string path_;
-  fs::path target_, file_;
-  bool direct_ = false, kept_ = false;
-};
-
 class PlainFile final : public TextOutput {
  public:
   explicit PlainFile(const std::string& path) : draft_(path), file_(std::fopen(draft_.file(), "wb"), &std::fclose) {
-    if (!file_) fail(path);
+    if (!file_) fail_to_open(path);
   }
   void write(std::string_view text) override {
     if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail_late(draft_.path());
@@ -99,31 +51,45 @@ class PlainFile final : public TextOutput {
   }
 
  private:
-  Draft draft_;
+  DraftFile draft_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-class GzipFile final : public TextOutput {
- public:
-  explicit GzipFile(const std::string& path) : draft_(path), file_(gzopen(draft_.file(), "wb6"), &gzclose) {
-    if (!file_) fail(path);
-  }
-  void write(std::string_view text) override {
-    if (!text.empty() &&
-        gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size()))
-      fail_late(draft_.path());
-  }
-  void close() override {
-    if (gzclose(file_.release()) != Z_OK) fail_late(draft_.path());
-    draft_.keep();
-  }
-
- private:
-  Draft draft_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-};
-
 }  // namespace
+
+void fail_late(const std::string& path) {
+  throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path,
+              "check the space left; nothing was left behind");
+}
+void fail_to_open(const std::string& path) { fail(path, std::strerror(errno)); }
+
+DraftFile::DraftFile(const std::string& path) : path_(path) {
+  std::error_code none;
+  const fs::file_status there = fs::status(path, none);
+  target_ = fs::is_symlink(path, none) ? fs::weakly_canonical(path, none) : fs::path(path);
+  direct_ = fs::exists(there) && !fs::is_regular_file(there);
+  if (fs::is_directory(there)) fail(path, std::strerror(EISDIR));
+  if (fs::exists(there) && ::access(path.c_str(), W_OK) != 0) fail_to_open(path);
+  file_ =
+      direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
+  if (!direct_) note_draft(file_.c_str());
+}
+
+DraftFile::~DraftFile() {
+  std::error_code none;
+  if (!direct_ && !kept_) fs::remove(file_, none);
+  if (!direct_) forget_draft(file_.c_str());
+}
+
+void DraftFile::keep() {
+  std::error_code error;
+  if (const fs::file_status there = fs::status(target_, error); !direct_ && fs::exists(there))
+    fs::permissions(file_, there.permissions(), error);
+  error.clear();
+  if (!direct_) fs::rename(file_, target_, error);
+  if (error) fail(path_, error.message());
+  kept_ = true;
+}
 
 void remove_drafts() noexcept {
   for (const auto& slot : open_drafts)
@@ -131,7 +97,7 @@ void remove_drafts() noexcept {
 }
 
 std::unique_ptr<TextOutput> open_output(const std::string& path) {
-  if (path.ends_with(".gz")) return std::make_unique<GzipFile>(path);
+  if (path.ends_with(".gz")) return open_gzip_output(path);
   return std::make_unique<PlainFile>(path);
 }
 
@@ -146,7 +112,7 @@ void check_output_path(const std::string& path) {
     throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
   const bool direct = fs::exists(there) && !fs::is_regular_file(there);
   if ((fs::exists(there) && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0))
-    fail(path);
+    fail_to_open(path);
 }
 
 void write_file(const std::string& path, std::string_view text) {

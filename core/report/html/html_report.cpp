@@ -32,6 +32,11 @@ ordered_json words() {
   return out;
 }
 
+ordered_json page_words() {
+  return {{"words", words()},
+          {"definitions", {{"utilisation", kUtilisationDefinition}, {"memory", kMemoryDefinition}}}};
+}
+
 /// JSON that may stand inside a script element: no '<' that could end it or open a comment.
 std::string inside_script(const std::string& json) {
   std::string out;
@@ -49,8 +54,7 @@ std::string data_of(const HtmlReport& report) {
   if (!report.heading.empty()) data["heading"] = report.heading;
   data["answer"] = ordered_json::parse(report.answer);
   for (const auto& [name, json] : report.parts) data[name] = ordered_json::parse(json);
-  data["words"] = words();
-  data["definitions"] = {{"utilisation", kUtilisationDefinition}, {"memory", kMemoryDefinition}};
+  data.update(page_words());
   data["pictures_hint"] = kHowToDraw;
   return data.dump();
 }
@@ -62,6 +66,8 @@ std::string plan_json(const PlanSummary& plan) {
                       {"cluster", plan.cluster}, {"strategy", plan.strategy},     {"samples", plan.samples}}
       .dump();
 }
+
+std::string page_words_json() { return page_words().dump(); }
 
 bool has_pictures() { return html::chart_library().size() > 100; }
 

@@ -24,6 +24,9 @@ struct HtmlReport {
 /// "plan" of a report: {model, parameters, gpus, cluster, strategy, samples}.
 [[nodiscard]] std::string plan_json(const PlanSummary& plan);
 
+/// {words{time{}, memory{}}, definitions{}}: what every page says of categories and figures.
+[[nodiscard]] std::string page_words_json();
+
 /// Whether this build can draw: without ECharts a page has sentences and tables, and says how to get pictures.
 [[nodiscard]] bool has_pictures();
 

@@ -75,6 +75,7 @@ ordered_json space_json(const SearchResult& r) {
           {"proven", r.proven},
           {"left", r.left},
           {"least_left_s", r.least_left.value()},
+          {"at_peak_s", r.at_peak.value()},
           {"simulated", r.played},
           {"unplayed", r.unplayed},
           {"defects", r.defects}};

@@ -71,6 +71,7 @@ void read_counts(ObjectReader space, SearchResult& out) {
   out.left = static_cast<std::size_t>(space.integer("left", kCount));
   out.unplayed = static_cast<std::size_t>(space.integer("unplayed", kCount, 0));
   out.least_left = Seconds{space.number("least_left_s", {0, 1e12})};
+  out.at_peak = Seconds{space.number("at_peak_s", {0, 1e12}, 0)};
 }
 
 }  // namespace

@@ -147,9 +147,11 @@ std::string common_text(const std::vector<const Found*>& plans) {
 std::string least_left_text(const SearchResult& s) {
   if (s.least_left <= Seconds{0}) return "not all of them have bounds";
   std::string out = fmt::format("by their bounds none takes less than {}", to_string(s.least_left));
-  if (s.best.empty()) return out;
-  const double gap = 100 * (1 - s.least_left / s.best.front().evaluation.time());
-  return gap > 0 ? out + fmt::format(", {:.1f} % less than the best found", gap) : out;
+  if (!s.best.empty())
+    if (const double gap = 100 * (1 - s.least_left / s.best.front().evaluation.time()); gap > 0)
+      out += fmt::format(", {:.1f} % less than the best found", gap);
+  if (s.least_left <= s.at_peak) out += " (what the matrix products alone take at the peak of the GPUs)";
+  return out;
 }
 
 std::string space_text(const SearchReport& r) {
@@ -291,7 +293,7 @@ SearchResult with_bias(SearchResult result, const PredictionRange& range) {
   for (std::vector<Found>* plans : {&result.best, &result.front})
     for (Found& plan : *plans) plan = with_bias(std::move(plan), range);
   if (result.own) result.own = with_bias(std::move(*result.own), range);
-  result.least_left = result.least_left * range.middle;
+  if (result.left > 0) result.least_left = max(result.least_left * range.middle, result.at_peak);
   return result;
 }
 

@@ -1,13 +1,13 @@
 #include "core/scoreboard/rows/csv_rows.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/base/portable.hpp"
 
 namespace rehearse {
 
@@ -59,7 +59,7 @@ std::string lower(std::string text) {
 FieldValue value_of(const std::string& cell) {
   if (cell.empty()) return std::monostate{};
   double number = 0;
-  const auto [end, failed] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  const auto [end, failed] = number_from_chars(cell.data(), cell.data() + cell.size(), number);
   if (failed == std::errc{} && end == cell.data() + cell.size() && std::isfinite(number)) return number;
   return cell;
 }

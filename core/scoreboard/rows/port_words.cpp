@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
 #include "core/base/characters.hpp"
+#include "core/base/portable.hpp"
 #include "core/scoreboard/rows/row_defaults.hpp"
 
 namespace rehearse {
@@ -59,7 +59,7 @@ std::vector<Token> tokens_of(const std::string& clause) {
     if (is_digit(c)) {
       Token t{Token::Kind::number, 0, {}};
       const auto [end, error] =
-          std::from_chars(clause.data() + i, clause.data() + clause.size(), t.value, std::chars_format::fixed);
+          number_from_chars(clause.data() + i, clause.data() + clause.size(), t.value, std::chars_format::fixed);
       if (error != std::errc{}) t.value = 0;
       const auto length = std::max<std::size_t>(1, static_cast<std::size_t>(end - (clause.data() + i)));
       t.text = clause.substr(i, length);

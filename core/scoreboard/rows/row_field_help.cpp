@@ -48,6 +48,7 @@ const std::vector<RowFieldHelp>& row_field_help() {
       {"fused_activation", "a gated or squared activation outside experts is one kernel; with fused_kernels only"},
       {"gather_per_product", "as framework.gather_per_product of a scenario"},
       {"samples_first", "as framework.samples_first of a scenario"},
+      {"channels_first", "as framework.channels_first of a scenario"},
       {"downsample_in_bottleneck, aux_logits, image_size",
        "of networks of images, which are known by name: the stride of a residual block lies in its first 1 x 1 (v1); "
        "Inception's auxiliary loss is taken; pixels of a side"},

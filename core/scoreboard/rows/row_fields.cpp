@@ -1,10 +1,11 @@
 #include "core/scoreboard/rows/row_fields.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "core/base/portable.hpp"
 
 namespace rehearse {
 
@@ -15,7 +16,7 @@ FieldValue as_number(const FieldValue& v) {
   const auto* s = std::get_if<std::string>(&v);
   if (s == nullptr || s->empty()) return v;
   double number = 0;
-  const auto [end, failed] = std::from_chars(s->data(), s->data() + s->size(), number);
+  const auto [end, failed] = number_from_chars(s->data(), s->data() + s->size(), number);
   return failed == std::errc{} && end == s->data() + s->size() ? FieldValue{number} : v;
 }
 

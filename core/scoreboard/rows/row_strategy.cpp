@@ -366,7 +366,7 @@ void map_attention(RowFields& f, RowJob& job) {
 }
 
 /// Fields that are truth values of one key each.
-constexpr std::array<std::pair<const char*, const char*>, 12> kSwitches{
+constexpr std::array<std::pair<const char*, const char*>, 13> kSwitches{
     {{"fused_kernels", "framework.fused_norm"},
      {"fused_activation", "framework.fused_activation"},
      {"fused_cross_entropy", "kernels.fused_cross_entropy"},
@@ -378,7 +378,8 @@ constexpr std::array<std::pair<const char*, const char*>, 12> kSwitches{
      {"clip_on_device", "framework.clip_on_device"},
      {"fused_casts", "framework.fused_casts"},
      {"samples_first", "framework.samples_first"},
-     {"gather_per_product", "framework.gather_per_product"}}};
+     {"gather_per_product", "framework.gather_per_product"},
+     {"channels_first", "framework.channels_first"}}};
 
 void map_kernels(RowFields& f, RowJob& job) {
   StatedKeys stated(f, job.scenario);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/quick/pass_part.hpp"
+#include "core/model/operator_count.hpp"
 #include "core/play/metrics.hpp"
 #include "core/price/host_copies.hpp"
 #include "core/price/memory_rule.hpp"
@@ -278,6 +280,21 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   return {max(max(mean * (1 + bubble), fullest), copies) * m,
           least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{}),
           proven_step(costs, s, global_batch)};
+}
+
+Seconds step_at_peak(const SearchProblem& problem) {
+  const Network& network = problem.workload.network;
+  const TrainingSettings& t = problem.workload.training;
+  for (const BlockSpec& block : network.blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::convolution) return {};
+  std::vector<FlopsPerSecond> peaks;
+  for (int d = 0; d < problem.cluster.device_count(); ++d)
+    peaks.push_back(problem.cluster.gpu(d).peak(arithmetic_of(t.precision)));
+  std::sort(peaks.begin(), peaks.end(), std::greater<>());
+  peaks.resize(std::min(peaks.size(), static_cast<std::size_t>(problem.devices)));
+  const FlopsPerSecond all = std::accumulate(peaks.begin(), peaks.end(), FlopsPerSecond{});
+  return all > FlopsPerSecond{} ? causal_model_flops(network, t.global_batch, t.sequence_length) / all : Seconds{};
 }
 
 Seconds proven_step(const PassCosts& costs, const StrategySettings& s, std::int64_t global_batch) {

@@ -67,6 +67,11 @@ struct Bound {
 /// m k / p, of plans that divide layers and samples as `costs` do.
 [[nodiscard]] Seconds proven_step(const PassCosts& costs, const StrategySettings& settings, std::int64_t global_batch);
 
+/// What no plan beats: the matrix products of a step, causal attention at half and nothing made twice, at the peaks of
+/// all devices. 0 where networks convolve, which minimal filtering does with fewer products than are counted, and where
+/// no peak is known.
+[[nodiscard]] Seconds step_at_peak(const SearchProblem& problem);
+
 /// Layers of every chunk, in model order, as lowering deals them out.
 [[nodiscard]] std::vector<int> chunk_layers(int chunks, int layers);
 /// Layers of every stage where `layers`, no fewer than chunks, are dealt out to chunks in parts that differ by one at

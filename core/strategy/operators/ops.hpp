@@ -46,4 +46,7 @@ inline std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const 
 [[nodiscard]] Operand gradient_operand(BlockBody& b, const OpSpec& op, ComputeTask& product);
 void add_piece(BlockBody& b, const OpSpec& op, const Operand& piece);
 
+/// Whether the batch norm before an addition adds its shortcut, too (framework.fused_batch_norm).
+[[nodiscard]] bool added_by_batch_norm(BlockBody& b, const OpSpec& op);
+
 }  // namespace rehearse::ops

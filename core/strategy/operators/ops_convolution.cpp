@@ -3,12 +3,26 @@
 // with halos; the weight's gradient is a term of the sum over tiles (Dryden et al. 2019, sec. III).
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
 
 namespace {
+
+const SettingKey<bool> kChannelsFirst = declare_key(
+    "framework.channels_first", false, "Images lie channel by channel (NCHW), not pixel by pixel (NHWC).",
+    {.detail =
+         "Kernels of tensor cores take images pixel by pixel: cuDNN writes and reads each operand of a convolution "
+         "once more to turn it. Convolutions in 16 bits and tf32 move three times the bytes; in fp32, and where "
+         "nothing is convolved, no effect. PyTorch's default; torch.channels_last is false here."});
+
+/// Passes over the operands: the convolution's own and, where they are turned, one more to read and one to write.
+double passes_of(const BlockBody& b, DType arithmetic) {
+  const bool turned = kChannelsFirst(b.options().kernels) && (arithmetic == DType::tf32 || size_of(arithmetic) < 4);
+  return turned ? 3 : 1;
+}
 
 /// Pixels of the batch that a rank holds of an image, halos not counted.
 ExprId pixels(BlockBody& b, int formal) {
@@ -47,6 +61,7 @@ ComputeTask task(BlockBody& b, const OpSpec& op, ComputeOp kind, const Product& 
   ComputeTask t = pass(kind);
   t.dims = {f.constant(op.groups), p.m, f.constant(p.n), f.constant(p.k)};
   t.arithmetic = f.arithmetic_dtype;
+  t.passes = passes_of(b, t.arithmetic);
   t.scalars = window_scalars(op);
   t.scalars.push_back(static_cast<double>(op.groups));
   t.scalars.push_back(op.transposed ? 1.0 : 0.0);

@@ -1,12 +1,86 @@
 // Pools, batch norm, activations and joins of images: kernels bound by memory, whose bytes are their operands'.
 
+#include <algorithm>
+
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/strategy/operators/halo.hpp"
 #include "core/strategy/operators/ops.hpp"
 
 namespace rehearse::ops {
 
 namespace {
+
+const SettingKey<bool> kFusedBatchNorm = declare_key(
+    "framework.fused_batch_norm", false, "Batch norm takes in the addition and the activation behind it.",
+    {.detail = "One kernel normalises, adds a shortcut and sets what is negative to 0, and one takes the gradients of "
+               "all three (cuDNN's BN_ACTIVATION and BN_ADD_ACTIVATION): the activation moves no bytes, the addition "
+               "reads the shortcut alone, and backward writes the shortcut's gradient."});
+
+const SettingKey<std::string> kInConvolution = declare_key(
+    "framework.batch_norm_in_convolution", std::string("none"), "What convolutions do of the batch norms around them.",
+    {.choices = {"none", "statistics", "normalised"},
+     .detail =
+         "statistics: the kernel that writes a convolution's result sums it and its squares up, so that the batch "
+         "norm behind reads it once less. normalised: the next convolution also normalises what it loads and "
+         "sets what is negative to 0, so that a batch norm and a ReLU between two convolutions move nothing "
+         "forward (cuDNN's fused operations of v7.6 on: CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS)."});
+
+/// The op of the block that makes a tensor; null where it comes from the block before.
+const OpSpec* maker_of(BlockBody& b, int tensor) {
+  for (const OpSpec& op : b.tensors().spec->ops)
+    if (std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end()) return &op;
+  return nullptr;
+}
+
+bool is_normalised(BlockBody& b, int tensor) {
+  const OpSpec* maker = maker_of(b, tensor);
+  return maker != nullptr && maker->kind == OpKind::batch_norm;
+}
+
+bool adds_normalised(BlockBody& b, const OpSpec& op) {
+  return op.kind == OpKind::add &&
+         std::any_of(op.inputs.begin(), op.inputs.end(), [&](int input) { return is_normalised(b, input); });
+}
+
+bool is_convolved(BlockBody& b, int tensor) {
+  const OpSpec* maker = maker_of(b, tensor);
+  return maker != nullptr && maker->kind == OpKind::convolution;
+}
+
+/// Whether ops of `kind`, one at least, and no others of the block read a tensor that stays in it.
+bool read_by_only(BlockBody& b, int tensor, OpKind kind) {
+  if (b.tensors().spec->output == tensor) return false;
+  int readers = 0;
+  for (const OpSpec& op : b.tensors().spec->ops) {
+    if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) continue;
+    if (op.kind != kind) return false;
+    ++readers;
+  }
+  return readers > 0;
+}
+
+/// The ReLU between a batch norm of a convolution's result and the convolutions that normalise while they load; null
+/// where anything else reads what lies between.
+const OpSpec* normalised_in_load(BlockBody& b, const OpSpec& norm) {
+  if (kInConvolution(b.options().kernels) != "normalised" || !is_convolved(b, norm.inputs[0])) return nullptr;
+  if (!read_by_only(b, norm.outputs[0], OpKind::relu)) return nullptr;
+  for (const OpSpec& op : b.tensors().spec->ops)
+    if (op.kind == OpKind::relu && op.inputs[0] == norm.outputs[0])
+      return read_by_only(b, op.outputs[0], OpKind::convolution) ? &op : nullptr;
+  return nullptr;
+}
+
+/// Share of a ReLU's operands that still move: forward none, backward the gradient of a shortcut.
+double relu_passes(BlockBody& b, const OpSpec& op, bool backward) {
+  constexpr double kWritten = 1.0 / 3;
+  const OpSpec* norm = maker_of(b, op.inputs[0]);
+  if (!backward && norm != nullptr && norm->kind == OpKind::batch_norm && normalised_in_load(b, *norm) == &op) return 0;
+  if (!kFusedBatchNorm(b.options().kernels) || op.kind != OpKind::relu) return 1;
+  if (is_normalised(b, op.inputs[0])) return 0;
+  const OpSpec* add = maker_of(b, op.inputs[0]);
+  return add == nullptr || !adds_normalised(b, *add) ? 1 : backward ? kWritten : 0;
+}
 
 /// Writes the op's output, whose layout is as stored.
 int emit(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Operand> operands) {
@@ -121,11 +195,14 @@ void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   const int x = b.value(op.inputs[0]);
   const std::int64_t channels = nth(b.tensors().spec->params, op.params[0]).elements();
   const int sums = b.extra(moments(op), {f.constant(2 * channels)}, DType::fp32, {}, true);
-  b.builder().compute(op.name + ".moments", statistics(b, "forward"), {read(x), write(sums)}, b.phase());
+  ComputeTask moments = statistics(b, "forward");
+  if (kInConvolution(b.options().kernels) != "none" && is_convolved(b, op.inputs[0])) moments.passes = 0;
+  b.builder().compute(op.name + ".moments", std::move(moments), {read(x), write(sums)}, b.phase());
   b.all_reduce(sums, statistics_axes(b, op), op.name, b.phase());
   ComputeTask t = pass(ComputeOp::norm, "batch_norm");
   t.epsilon = op.eps;
   t.scope = scope(b);
+  if (normalised_in_load(b, op) != nullptr) t.passes = 0;
   emit(b, op, std::move(t), {read(x), read(sums), read(b.param(op.params[0])), read(b.param(op.params[1]))});
 }
 
@@ -160,8 +237,9 @@ void batch_norm_backward(BlockBody& b, const OpSpec& op) {
 // on
 
 /// Leaky where it has a slope: the sign of its result is that of x too.
-ComputeTask relu_task(ComputeOp kind, const OpSpec& op) {
+ComputeTask relu_task(BlockBody& b, ComputeOp kind, const OpSpec& op) {
   ComputeTask t = pass(kind, std::string(name_of(op.kind)));
+  t.passes = relu_passes(b, op, kind == ComputeOp::activation_grad);
   if (op.kind == OpKind::leaky_relu) t.scalars = {op.slope};
   return t;
 }
@@ -176,7 +254,7 @@ void relu_forward(BlockBody& b, const OpSpec& op) {
     const Tensor t = b.builder().tensor(x);
     operands.push_back(write(b.extra(mask(op), t.shape, DType::uint8, without_halos(t.layout), true)));
   }
-  emit(b, op, relu_task(ComputeOp::activation, op), std::move(operands));
+  emit(b, op, relu_task(b, ComputeOp::activation, op), std::move(operands));
 }
 
 void relu_backward(BlockBody& b, const OpSpec& op) {
@@ -184,7 +262,7 @@ void relu_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
   const int kept = hands_on(b, op) ? b.extra(mask(op)) : b.value(op.outputs[0]);
   const int dx = gradient_of(b, op, 0);
-  b.builder().compute(op.name + ".input_grad", relu_task(ComputeOp::activation_grad, op),
+  b.builder().compute(op.name + ".input_grad", relu_task(b, ComputeOp::activation_grad, op),
                       {read(dy), read(kept), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
@@ -294,6 +372,13 @@ void pixel_loss_backward(BlockBody& b, const OpSpec& op) {
 }
 
 }  // namespace
+
+bool added_by_batch_norm(BlockBody& b, const OpSpec& op) {
+  if (!kFusedBatchNorm(b.options().kernels) || !adds_normalised(b, op)) return false;
+  const auto& ops = b.tensors().spec->ops;
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const OpSpec& next) { return next.kind == OpKind::relu && next.inputs[0] == op.outputs[0]; });
+}
 
 [[maybe_unused]] const bool registered_ops_image =
     lower_operators({"pool"}, {pool_forward, pool_backward, saves_nothing}) &&

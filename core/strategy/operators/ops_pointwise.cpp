@@ -149,6 +149,9 @@ void add_forward(BlockBody& b, const OpSpec& op) {
     t.scalars = {op.factor};
     t.passes = b.fuses_adapters() ? BlockBody::kInProduct : kScaledSum;
     t.kernels = b.fuses_adapters() ? 0 : 2;
+  } else if (added_by_batch_norm(b, op)) {
+    constexpr double kShortcut = 1.0 / 3;  // Of two operands and the sum.
+    t.passes = kShortcut;
   }
   std::vector<Operand> operands;
   for (const int input : op.inputs) {

@@ -283,7 +283,7 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.node = ranks_per_copy(s, *routing);
   plan.at_source = rows_at_source(s);
   plan.at_expert = rows_at_expert(s);
-  plan.tokens = long{s.microbatch} * workload.training.sequence_length / (long{s.tp} * s.cp);
+  plan.tokens = std::int64_t{s.microbatch} * workload.training.sequence_length / (std::int64_t{s.tp} * s.cp);
   const double even = static_cast<double>(plan.tokens * routing->top_k) / static_cast<double>(routing->experts);
   if (settings.capacity_factor > 0)
     plan.capacity = static_cast<std::int64_t>(std::ceil(settings.capacity_factor * even));

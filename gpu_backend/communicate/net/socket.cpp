@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -91,17 +92,63 @@ bool Socket::get(void* data, std::size_t bytes) const {
   return true;
 }
 
-bool Socket::put_text(const std::string& text) const {
-  const auto size = static_cast<std::uint64_t>(text.size());
-  return put(&size, sizeof size) && put(text.data(), text.size());
+bool Socket::get_text(std::string& text, std::uint64_t longest) const {
+  constexpr std::uint64_t kPart = 1 << 16;
+  std::array<unsigned char, 8> head{};
+  if (!get(head.data(), head.size())) return false;
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < head.size(); ++i) size |= std::uint64_t{head[i]} << 8 * i;
+  if (size > longest) return false;
+  text.clear();
+  // Room is made for what has come, not for what is claimed.
+  while (text.size() < size) {
+    const std::size_t had = text.size(), part = std::min<std::uint64_t>(size - had, kPart);
+    text.resize(had + part);
+    if (!get(text.data() + had, part)) return false;
+  }
+  return true;
 }
 
-bool Socket::get_text(std::string& text) const {
-  constexpr std::uint64_t kLongest = 1u << 28;
-  std::uint64_t size = 0;
-  if (!get(&size, sizeof size) || size > kLongest) return false;
-  text.resize(size);
-  return get(text.data(), size);
+bool Socket::take(std::string& into) const {
+  constexpr std::size_t kMost = 1 << 20;  // At once, so that no peer keeps others waiting.
+  std::array<char, 1 << 14> part{};
+  for (std::size_t taken = 0; taken < kMost;) {
+    const ssize_t n = ::recv(fd_, part.data(), part.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (n == 0) return false;
+    into.append(part.data(), static_cast<std::size_t>(n));
+    taken += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool Socket::give(std::string& from) const {
+  std::size_t sent = 0;
+  while (sent < from.size()) {
+    const ssize_t n = ::send(fd_, from.data() + sent, from.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0) return false;
+    sent += static_cast<std::size_t>(n);
+  }
+  from.erase(0, sent);
+  return true;
+}
+
+void Socket::keep_alive() const {
+  const int on = 1, idle = 30, every = 5, times = 5;  // Seconds, and probes.
+  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
+std::string text_of(const std::string& text) {
+  std::string out;
+  const std::uint64_t size = text.size();
+  for (int shift = 0; shift < 64; shift += 8) out += static_cast<char>(size >> shift & 0xFF);
+  return out + text;
 }
 
 std::string Socket::local_address() const {
@@ -120,18 +167,25 @@ int Socket::local_port() const {
                                          : reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
 }
 
-Socket listen_on(int port, bool only_here) {
-  Socket out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (out.fd() < 0) fail("cannot make a socket");
-  const int on = 1;
-  ::setsockopt(out.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  at.sin_addr.s_addr = htonl(only_here ? INADDR_LOOPBACK : INADDR_ANY);
-  if (::bind(out.fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || ::listen(out.fd(), SOMAXCONN) != 0)
-    fail(fmt::format("cannot listen on port {}", port));
-  return out;
+Socket listen_on(const std::string& host, int port) {
+  const Addresses found = look_up(host, port);
+  sockaddr_in everywhere{};
+  everywhere.sin_family = AF_INET;
+  everywhere.sin_port = htons(static_cast<std::uint16_t>(port));
+  everywhere.sin_addr.s_addr = htonl(INADDR_ANY);
+  const auto try_at = [](const sockaddr* at, socklen_t size) {
+    Socket out(::socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (out.fd() < 0) fail("cannot make a socket");
+    const int on = 1;
+    ::setsockopt(out.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    return ::bind(out.fd(), at, size) == 0 && ::listen(out.fd(), SOMAXCONN) == 0 ? std::move(out) : Socket();
+  };
+  for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next)
+    if (Socket out = try_at(a->ai_addr, a->ai_addrlen); out.fd() >= 0) return out;
+  if (errno == EADDRNOTAVAIL)
+    if (Socket out = try_at(reinterpret_cast<const sockaddr*>(&everywhere), sizeof everywhere); out.fd() >= 0)
+      return out;
+  fail(fmt::format("cannot listen on port {} of {}", port, host));
 }
 
 Socket accept_from(const Socket& listener) {

@@ -2,6 +2,7 @@
 // TCP, as little of it as the rendezvous needs. Failures throw Error (check_failed) that names the peer.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,14 @@ class Socket {
   /// False where the peer has gone.
   [[nodiscard]] bool put(const void* data, std::size_t bytes) const;
   [[nodiscard]] bool get(void* data, std::size_t bytes) const;
-  /// A text with its length before it.
-  [[nodiscard]] bool put_text(const std::string& text) const;
-  [[nodiscard]] bool get_text(std::string& text) const;
+  /// Reads a text_of() at most `longest` bytes. False where the peer has gone, or claims more.
+  [[nodiscard]] bool get_text(std::string& text, std::uint64_t longest) const;
+  /// Appends what has come, without waiting. False where the peer has gone.
+  [[nodiscard]] bool take(std::string& into) const;
+  /// Sends what can be sent of `from` without waiting, and takes it off. False where the peer has gone.
+  [[nodiscard]] bool give(std::string& from) const;
+  /// A peer whose machine has gone is noticed within a minute, even where nothing is said.
+  void keep_alive() const;
   /// Own address on this connection, and own port.
   [[nodiscard]] std::string local_address() const;
   [[nodiscard]] int local_port() const;
@@ -35,9 +41,13 @@ class Socket {
   int fd_ = -1;
 };
 
-/// Listens on `port` of all addresses, or of this machine only; port 0 takes a free one.
-[[nodiscard]] Socket listen_on(int port, bool only_here);
-/// The next connection; an empty socket (fd -1) once the listener is shut.
+/// `text` with its length before it.
+[[nodiscard]] std::string text_of(const std::string& text);
+
+/// Listens on `port` of the address of `host`, of all addresses where that is not one of this machine; port 0 takes a
+/// free one.
+[[nodiscard]] Socket listen_on(const std::string& host, int port);
+/// The next connection; an empty socket (fd -1) where there is none.
 [[nodiscard]] Socket accept_from(const Socket& listener);
 /// Tries for `seconds`: the other side may still be starting.
 [[nodiscard]] Socket connect_to(const std::string& host, int port, double seconds);

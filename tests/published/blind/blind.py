@@ -3,6 +3,7 @@
 usage: blind.py extract SOURCE --clone GIT_DIR --values FILE [--show]
        blind.py predict SOURCE --values FILE [--program REHEARSE] [--data FOLDER]
        blind.py open SOURCE --values FILE
+       blind.py again [SOURCE] [--rows] [--program REHEARSE] [--data FOLDER]
        blind.py report
        blind.py groups
        blind.py check
@@ -13,6 +14,8 @@ predict  asks the program for each row and freezes the answers with the program'
          configurations and values. Commit the result before the next step.
 open     takes the values into the record and works out the first errors. Refuses where the predictions are not
          committed as they lie, or where FILE or the configurations are not those that were there when predicting.
+again    what the program answers today for rows that are open, beside their first errors; nothing is written. With
+         the keys of SOURCE/restated.json, which scenarios got since. --rows prints every row.
 report   first errors by kind, as the page of accuracy has them.
 groups   first errors as groups for topologies/first_errors.json, from which likely ranges are fitted.
 check    whether the record is whole: hashes match, first errors follow from predictions and values, and no frozen file
@@ -27,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 
+import again
 import groups
 import page
 import reading
@@ -150,6 +154,25 @@ def write_errors(source, predictions):
                                                     "rows": record.first_errors(predictions, values)})
 
 
+# Again
+
+def predict_again(sources, program, data, every_row):
+    with tempfile.TemporaryDirectory() as folder:
+        by_source = {}
+        for source in sources:
+            def answer_of(scenario, row, source=source):
+                machine = os.path.join(record.SOURCES, source, scenario["cluster"]["machine"])
+                if os.path.exists(machine):
+                    scenario["cluster"]["machine"] = machine
+                answer, _ = ask(program, data, folder, scenario)
+                return predicted_row(answer, row) if answer else None
+
+            by_source[source] = again.errors(source, answer_of)
+    for line in again.lines_of(by_source) if every_row else ():
+        print(line)
+    print(again.table(by_source))
+
+
 # Check
 
 def faults(folder=record.SOURCES):
@@ -195,11 +218,12 @@ def faults_of_history(paths):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("extract", "predict", "open", "report", "groups", "check"))
+    parser.add_argument("command", choices=("extract", "predict", "open", "again", "report", "groups", "check"))
     parser.add_argument("source", nargs="?")
     parser.add_argument("--clone")
     parser.add_argument("--values")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--rows", action="store_true")
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "default", "bin", "rehearse"))
     parser.add_argument("--data", default=ROOT)
     given = parser.parse_args()
@@ -212,6 +236,9 @@ def main():
             predict(given.source, given.values, given.program, os.path.abspath(given.data))
         elif given.command == "open":
             open_values(given.source, given.values)
+        elif given.command == "again":
+            sources = [given.source] if given.source else [name for name in record.sources() if record.opened(name)]
+            predict_again(sources, given.program, os.path.abspath(given.data), given.rows)
         elif given.command == "report":
             print(page.section(page.figures(record.SOURCES, ROOT)))
         elif given.command == "groups":

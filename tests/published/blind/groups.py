@@ -14,7 +14,7 @@ def logarithms(source, folder, machines):
     errors = record.read(record.path_of(source, "errors", folder))["rows"]
     met, out = record.met(source, folder), {}
     for row in configurations["rows"]:
-        if row.get("seen") or row["id"] in met:
+        if row.get("seen") or row["id"] in met or "refused" in errors[row["id"]]:
             continue
         scenario = record.scenario_of(configurations, row)
         machine = machines.of(scenario["cluster"]["machine"], os.path.join(folder, source))

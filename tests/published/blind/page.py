@@ -90,7 +90,8 @@ def figures(folder, root):
             scenario = record.scenario_of(configurations, row)
             machine = machines.of(scenario["cluster"]["machine"], where)
             names = [("all", "all"), *kinds_of(scenario, row, machine, machines.generation[machine["gpu"]]),
-                     ("lots", f"lot {configurations['lot']}"), ("sources", configurations["source"])]
+                     ("lots", f"lot {configurations['lot']}: {KINDS[row['kind']]}"),
+                     ("sources", configurations["source"])]
             for quantity in set(groups) & set(error):
                 for name in names:
                     groups[quantity].setdefault(name, []).append((source, error[quantity]))
@@ -145,6 +146,10 @@ correction* is that of the model behind it.
 
 {table("kind", {**time["all"], **time["kinds"], **time["generations"], **time.get("among them", {})}, FIGURES)}
 
+Lots were opened one after another, and mechanisms mended in between by what a lot showed:
+
+{table("lot", time["lots"], FIGURES)}
+
 {table("source", time["sources"], without_sources)}
 
 Efficiency of more GPUs against the fewest of the same job, at the same work for each. Errors are points, predicted
@@ -154,10 +159,10 @@ less measured:
 
 Peak memory, as each source counts it:
 
-{table("kind", {**memory["all"], **memory["kinds"], **memory["sources"]}, without_sources)}
+{table("kind", {**memory["all"], **memory["kinds"], **memory["lots"], **memory["sources"]}, without_sources)}
 
 {of["no_fit"]} rows ran though the program said that they don't fit. {of["seen"]} rows of the record count in no figure,
-because somebody had met their values. These were refused:
+because somebody had met their values or a log turned out to time something else. These were refused:
 
 {refused}
 """

@@ -5,6 +5,8 @@ sources/SOURCE/predictions.json     frozen before the values are opened, with th
 sources/SOURCE/values.json          what was measured; committed after the predictions
 sources/SOURCE/errors.json          the first errors: predicted / measured - 1
 sources/SOURCE/met.json             rows of which it came out later that somebody had met their values; may be missing
+sources/SOURCE/doubted.json         rows whose log turned out to time something else than steps; may be missing
+sources/SOURCE/restated.json        keys that scenarios got after the prediction, as the source states them; may be missing
 """
 import copy
 import hashlib
@@ -57,9 +59,10 @@ def sources(folder=SOURCES):
 
 
 def met(source, folder=SOURCES):
-    """Rows whose values turned out afterwards to have been met before: {id: how}. They count in no figure."""
-    path = path_of(source, "met", folder)
-    return read(path)["rows"] if os.path.exists(path) else {}
+    """Rows that count in no figure, and why: {id: words}. Their values turned out afterwards to have been met before, or
+    to be no time of steps."""
+    paths = [path_of(source, part, folder) for part in ("met", "doubted")]
+    return {row: why for path in paths if os.path.exists(path) for row, why in read(path)["rows"].items()}
 
 
 def opened(source, folder=SOURCES):

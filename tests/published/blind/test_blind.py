@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+import again
 import blind
 import page
 import reading
@@ -16,8 +17,8 @@ import scaling
 
 CONFIGURATIONS = {"schema": "rehearse/blind_configurations/v1", "source": "toy", "lot": 1,
                   "base": {"cluster": {"machine": "toy"}, "training": {"optimizer": "sgd"}},
-                  "rows": [{"id": "a", "set": {"training.global_batch": 8, "strategy.tp": 2}},
-                           {"id": "b", "set": {}}]}
+                  "rows": [{"id": "a", "kind": "dense", "set": {"training.global_batch": 8, "strategy.tp": 2}},
+                           {"id": "b", "kind": "dense", "set": {}}]}
 PREDICTIONS = {"a": {"step_time": {"value": 1.2, "modelled": 0.9, "p10": 0.8, "p90": 1.5}, "fits": True},
                "b": {"refused": "no such layer"}}
 VALUES = {"a": {"step_time": 1.0, "stated": {"samples_per_s": 8}}, "b": {"step_time": 2.0}}
@@ -103,6 +104,22 @@ class Record(unittest.TestCase):
         blind.write_errors("toy", record.read(self.path("predictions")))
         self.commit("configurations", "predictions", "values", "errors")
         self.assertRegex(" ".join(self.faults()), "values are no younger than the predictions")
+
+    def test_rows_are_predicted_again_beside_their_first_errors(self):
+        self.opened()
+        asked = []
+
+        def answer_of(scenario, row):
+            asked.append(scenario)
+            return {"step_time": {"value": 1.1, "modelled": 1.05, "p10": 0.9, "p90": 1.2}}
+
+        record.write(self.path("restated"), {"source": "toy", "rows": {"a": {"strategy.tp": 4}}})
+        kind, first, today = again.errors("toy", answer_of, self.folder)["a"]
+        self.assertEqual((kind, first["step_time"]["error"], today["step_time"]["error"]), ("dense", 0.2, 0.1))
+        self.assertEqual([scenario.get("strategy") for scenario in asked], [{"tp": 4}, None])
+        self.assertIn("| all | 1 | 10.0 | 10.0 | -10.0 | 5.0 | 5.0 | +5.0 |",
+                      again.table({"toy": again.errors("toy", answer_of, self.folder)}))
+        self.assertEqual(self.faults(), [])
 
     def test_changed_values_and_configurations_are_found(self):
         self.opened()

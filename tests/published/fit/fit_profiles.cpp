@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "tests/published/fit/fit_convolutions.hpp"
 #include "tests/published/fit/fit_flash_profiles.hpp"
 
 namespace rehearse {
@@ -18,6 +19,7 @@ namespace {
 using enum GemmParameter;
 const std::string kGemms = "gemm_by_shape.csv";
 const std::string kSweeps = "gemm_sweeps.csv";
+const std::string kDeepbench = "gemm_deepbench.csv", kLayers = "convolutions_by_layer.csv";
 const std::string kFp8 = "gemm_fp8.csv";
 const std::string kAttention = "flash_attention.csv", kWindows = "window_attention.csv";
 
@@ -25,22 +27,25 @@ constexpr double kFewestRows = 16;  // fewer rows of m are inference's, another 
 
 GemmRates rates_of(const GpuSpec& gpu, DType type) { return {gpu.peak(type), gpu.memory_bandwidth, gpu.sm_count}; }
 
-std::vector<GemmParameter> free_in(GemmFormula formula) {
-  std::vector<GemmParameter> free{efficiency, bandwidth_fraction, fixed, overlap_power,
-                                  burst_gain, burst_gain_zeros,   burst};
+/// With or without what short kernels gain, which takes benchmarks of short and of long ones.
+std::vector<GemmParameter> free_in(GemmFormula formula, bool bursts) {
+  std::vector<GemmParameter> free{efficiency, bandwidth_fraction, fixed, overlap_power};
+  if (bursts) free.insert(free.end(), {burst_gain, burst_gain_zeros, burst});
   if (formula == GemmFormula::tile_wave) free.insert(free.end(), {k_prologue, tile_penalty, wave_quantisation});
   return free;
 }
 
 // Whole tiles and waves make the loss bumpy: the lowest of a few starts is taken.
-GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows) {
+GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows, bool bursts) {
   GemmFitOptions options;
-  options.free = free_in(formula);
+  options.free = free_in(formula, bursts);
   options.loss_scale = 0.06;
   options.minimiser = {.restarts = 3, .max_evaluations = 8000, .tolerance = 1e-6};
   GemmFit best;
   for (const double power : {1.6, 3.0}) {
-    options.start = {formula, 0.75, 0.85, Seconds{4e-6}, power, 0, 0, 0, 1, 0.1, 0.15, Seconds{7e-4}};
+    options.start = {formula, 0.75, 0.85, Seconds{4e-6}, power, 0, 0, 0, 1, 0, 0, {}};
+    if (bursts)
+      options.start.burst_gain = 0.1, options.start.burst_gain_zeros = 0.15, options.start.burst = Seconds{7e-4};
     if (formula == GemmFormula::tile_wave) {
       set(options.start, k_prologue, 100);
       set(options.start, tile_penalty, 5);
@@ -82,10 +87,12 @@ class Recipe {
   FitReport run() {
     gemms_ = read_gemms(reader_, kGemms);
     std::ranges::move(read_gemms(reader_, kSweeps), std::back_inserter(gemms_));
+    std::ranges::move(read_gemms(reader_, kDeepbench), std::back_inserter(gemms_));
     fp8_ = read_gemms(reader_, kFp8);
+    layers_ = read_convolutions(reader_, kLayers);
     std::vector<CalibrationProfile> stated;
     for (const char* generation :
-         {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) {
+         {"fallback", "maxwell", "kepler", "pascal", "volta", "turing", "ampere", "hopper", "blackwell"}) {
       const std::string file = stated_file(generation);
       stated.push_back(parse_calibration(reader_.text(file), file));
     }
@@ -93,7 +100,10 @@ class Recipe {
     std::ranges::move(read_attention(reader_, kWindows), std::back_inserter(attention));
     flash_.emplace(std::move(attention), gpu_, stated);
     FitReport report;
-    for (CalibrationProfile& p : stated) report.profiles.push_back(build(std::move(p)));
+    for (CalibrationProfile& p : stated) {
+      if (p.generation == "kepler") carry(p.groups.at("convolution"), report.profiles.back().groups.at("convolution"));
+      report.profiles.push_back(build(std::move(p)));
+    }
     report.reads = reader_.reads();
     return report;
   }
@@ -105,15 +115,87 @@ class Recipe {
     used_.clear();
     noted_.clear();
     note(stated_file(p.generation), p.generation);
+    if (p.generation == "maxwell") convolutions(p, ConvolutionClass::cuda, {"titan_x_maxwell", "m40"});
+    // Both with one release of cuDNN; TITAN X's layers ran on the one before.
+    if (p.generation == "pascal") convolutions(p, ConvolutionClass::cuda, {"p100_sxm2_16", "gtx_1080_ti"});
+    if (p.generation == "volta") tensor_cores(p, "v100_sxm2_16");
+    if (p.generation == "turing") tensor_cores(p, "t4");
     if (p.generation == "ampere") ampere(p);
     if (p.generation == "hopper") hopper(p);
     if (p.generation == "blackwell") blackwell(p);
+    if (p.generation == "ampere" || p.generation == "hopper" || p.generation == "blackwell") convolutions_by_ratio(p);
     for (const auto& [file, ids] : used_) {
       std::uint64_t hash = fnv1a("");
       for (const auto& id : ids) hash = fnv1a(id + "\n", hash);
       p.fitted_on.push_back({file, hash_of(file), static_cast<int>(ids.size()), hex_digits(hash)});
     }
     return p;
+  }
+
+  // Generations of which one benchmark measured products and layers on tensor cores.
+  void tensor_cores(CalibrationProfile& p, const std::string& gpu) {
+    p.groups["gemm"] = best_formula(p, {gpu}, "deepbench", false);
+    convolutions(p, ConvolutionClass::cuda, {gpu});
+    convolutions(p, ConvolutionClass::tensor, {gpu});
+    measured_.push_back({p.groups.at("gemm"), p.groups.at(std::string(group_of(ConvolutionClass::tensor)))});
+  }
+
+  void convolutions(CalibrationProfile& p, ConvolutionClass cls, const std::vector<std::string>& gpus) {
+    const DType type = cls == ConvolutionClass::tensor ? DType::fp16 : DType::fp32;
+    std::vector<MeasuredConvolution> fitted, held_out;
+    for (const std::string& id : gpus) {
+      const GpuSpec gpu = gpu_(id);
+      const ConvolutionRates rates{gpu.peak(type), gpu.memory_bandwidth, gpu.sm_count, size_of(type)};
+      for (const ConvolutionRow& row : layers_) {
+        if (row.gpu != id || row.type != type) continue;
+        note(kLayers, row.id);
+        (in_fit_half(row) ? fitted : held_out).push_back({&row, rates});
+      }
+    }
+    const ConvolutionFit fit = fit_convolutions(fitted, cls);
+    KernelCalibration& group = p.groups[std::string(group_of(cls))];
+    group.measured_on = gpus;
+    group.held_out = rounded(convolution_errors(held_out, cls, fit.constants));
+    for (const ConvolutionParameter c : parameters_of(cls))
+      group.constants[std::string(name_of(c))] = {rounded(fit.constants[c]), "deepbench", fit.rows,
+                                                  rounded(nth(fit.sensitivity, c))};
+    for (const std::string& id : gpus)
+      for (const auto& [pass, name] :
+           {std::pair{ConvolutionPass::forward, "forward"}, std::pair{ConvolutionPass::input_grad, "input gradient"},
+            std::pair{ConvolutionPass::weight_grad, "weight gradient"}}) {
+        std::vector<MeasuredConvolution> own;
+        for (const auto& m : held_out)
+          if (m.row->gpu == id && m.row->shape.pass == pass) own.push_back(m);
+        p.errors.push_back(
+            {fmt::format("{} {}, {}", group_of(cls), id, name), rounded(convolution_errors(own, cls, fit.constants))});
+      }
+  }
+
+  // Constants of the generation before, efficiencies times the level that `group` states.
+  static void carry(KernelCalibration& group, const KernelCalibration& measured) {
+    const CalibrationConstant level = group.constants.at("level");
+    group.constants.clear();
+    for (const auto& [key, constant] : measured.constants)
+      group.constants[key] = key.starts_with("efficiency")
+                                 ? CalibrationConstant{rounded(constant.value * level.value), level.source, 0, 0}
+                                 : CalibrationConstant{constant.value, "carried_kepler", 0, 0};
+  }
+
+  // A generation without measured layers reaches as much of its products' share of the peak as others do, in the mean.
+  void convolutions_by_ratio(CalibrationProfile& p) const {
+    const std::string source = "convolutions_by_ratio";
+    KernelCalibration& group = p.groups[std::string(group_of(ConvolutionClass::tensor))];
+    for (const auto& [key, constant] : measured_.front().convolution.constants) {
+      double value = constant.value;
+      if (key.starts_with("efficiency")) {
+        double ratio = 0;
+        for (const Measured& m : measured_)
+          ratio += m.convolution.constants.at(key).value / m.gemm.constants.at("efficiency").value /
+                   static_cast<double>(measured_.size());
+        value = std::min(1.0, ratio * p.groups.at("gemm").constants.at("efficiency").value);
+      }
+      group.constants[key] = {rounded(value), source, 0, 0};
+    }
   }
 
   void ampere(CalibrationProfile& p) {
@@ -164,8 +246,8 @@ class Recipe {
 
   // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Of
   // several GPUs with one chip each weighs the same.
-  KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus,
-                                 const std::string& source) {
+  KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus, const std::string& source,
+                                 bool bursts = true) {
     std::map<std::string, Halves> by_gpu;
     Halves rows;
     for (const std::string& gpu : gpus) {
@@ -177,8 +259,8 @@ class Recipe {
     KernelCalibration best;
     double lowest = std::numeric_limits<double>::infinity();
     for (auto formula : {GemmFormula::soft_roofline, GemmFormula::tile_wave}) {
-      const GemmFit fit = fit_formula(formula, rows.fit);
-      const auto group = calibration(fit, free_in(formula), source, gpus, rows);
+      const GemmFit fit = fit_formula(formula, rows.fit, bursts);
+      const auto group = calibration(fit, free_in(formula, bursts), source, gpus, rows);
       for (const auto& [gpu, own] : by_gpu)
         report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), own.held_out, fit.constants);
       if (const double score = group.held_out.median + group.held_out.p90 / 3; score < lowest) {
@@ -306,6 +388,12 @@ class Recipe {
   TableReader& reader_;
   const FitGpus& gpu_;
   std::vector<GemmRow> gemms_, fp8_;
+  std::vector<ConvolutionRow> layers_;
+  /// Of generations whose layers were measured on tensor cores.
+  struct Measured {
+    KernelCalibration gemm, convolution;
+  };
+  std::vector<Measured> measured_;
   std::optional<FlashRecipe> flash_;
   std::map<std::string, std::vector<std::string>> used_;  // by file, for the profile being built
   std::set<std::string> noted_;

@@ -3,6 +3,7 @@
 // by the program that writes topologies/calibration, by the test that rebuilds it, and by the fit report.
 //
 // Files under the reader's root:
+//   gemm_deepbench.csv, convolutions_by_layer.csv  16-bit products, and layers of convolutions, of one benchmark
 //   gemm_by_shape.csv, gemm_sweeps.csv  16-bit products by shape      flash_attention.csv, window_attention.csv  fused
 //   attention gemm_fp8.csv                        8-bit products                stated/<generation>.json  constants
 //   read from a source, not fitted
@@ -21,7 +22,7 @@ namespace rehearse {
 using FitGpus = std::function<GpuSpec(const std::string& id)>;
 
 struct FitReport {
-  std::vector<CalibrationProfile> profiles;  ///< fallback, volta, ampere, hopper, blackwell.
+  std::vector<CalibrationProfile> profiles;  ///< fallback, then from maxwell and kepler to blackwell.
   std::vector<TableRead> reads;              ///< All that was read.
 };
 

@@ -50,5 +50,7 @@ TEST_CASE("a loop that must end by itself does every turn", "[stop]") {
 }
 
 TEST_CASE("what ends a turn without the loop being stopped ends the loop", "[stop]") {
-  CHECK_THROWS_AS(parallel_for(2, 10, [] { return false; }, [](std::size_t) { throw Stopped(); }), Stopped);
+  CHECK_THROWS_AS(parallel_for(
+                      2, 10, [] { return false; }, [](std::size_t) { throw Stopped(); }),
+                  Stopped);
 }

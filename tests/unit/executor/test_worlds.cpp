@@ -29,12 +29,12 @@ using Body = std::function<void(Transport&)>;
 
 /// Throws what a rank has thrown; the others then end, too, if it is a value of the rendezvous that they wait for.
 void joined(Neighbourhood neighbourhood, const Body& body) {
-  net::RendezvousServer server(0, true);
+  net::RendezvousServer server("127.0.0.1", 0, {"test", kRanks});
   std::vector<std::future<void>> ranks;
   for (int r = 0; r < kRanks; ++r)
     ranks.push_back(std::async(std::launch::async, [&, r] {
       const auto transport = join_gloo(
-          r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
+          r, kRanks, {"127.0.0.1", server.port(), "test"}, [](const std::string&) {}, neighbourhood);
       try {
         body(*transport);
         std::vector<double> all{1};
@@ -192,27 +192,6 @@ TEST_CASE("messages that do not belong together are refused") {
                   Error);
 }
 
-TEST_CASE("the rendezvous tells everyone who has failed") {
-  net::RendezvousServer server(0, true);
-  std::promise<std::string> told;
-  net::RendezvousClient listening("127.0.0.1", server.port(), 0,
-                                  [&](const std::string& cause) { told.set_value(cause); });
-  net::RendezvousClient failing("127.0.0.1", server.port(), 3,
-                                [](const std::string&) { FAIL("told of its own failure"); });
-  failing.fail("no space");
-  CHECK(told.get_future().get() == "rank 3: no space");
-  CHECK_THROWS_AS(listening.get("never set"), Error);
-}
-
-TEST_CASE("a value that is set later is waited for") {
-  net::RendezvousServer server(0, true);
-  net::RendezvousClient a("127.0.0.1", server.port(), 0, [](const std::string&) {});
-  net::RendezvousClient b("127.0.0.1", server.port(), 1, [](const std::string&) {});
-  auto wanted = std::async(std::launch::async, [&] { return a.get("key"); });
-  b.set("key", "value");
-  CHECK(wanted.get() == "value");
-}
-
 namespace {
 
 std::optional<Place> place(const std::map<std::string, std::string>& set) {
@@ -241,6 +220,19 @@ TEST_CASE("a rank finds its place by the variables of its launcher") {
       place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   CHECK(mpi->ranks == 2);
   CHECK(mpi->host == "127.0.0.1");
+}
+
+TEST_CASE("ranks of one run have its id, whoever started them") {
+  const std::map<std::string, std::string> here{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "a"}};
+  const auto id = [&](std::map<std::string, std::string> set) {
+    set.insert(here.begin(), here.end());
+    return place(set)->run_id;
+  };
+  CHECK(id({}).empty());
+  CHECK(id({{"REHEARSE_RUN_ID", "mine"}, {"TORCHELASTIC_RUN_ID", "7"}}) == "mine");
+  CHECK(id({{"TORCHELASTIC_RUN_ID", "7"}}) == "torchrun 7");
+  CHECK(id({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"}}) != id({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "1"}}));
+  CHECK_THROWS_WITH(id({{"REHEARSE_RUN_ID", std::string(200, 'x')}}), Catch::Matchers::ContainsSubstring("at most 96"));
 }
 
 TEST_CASE("variables that say nonsense are named") {

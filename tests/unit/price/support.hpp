@@ -43,9 +43,13 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 1e-6);
   }
-  for (const char* cls : {"conv_dense", "conv_dense_tensor", "conv_depthwise", "conv_first", "conv_first_tensor",
-                          "conv_pointwise", "conv_pointwise_tensor", "conv_spatial", "conv_spatial_tensor"}) {
-    put(p, cls, "efficiency", 0.5);
+  for (const char* cls : {"convolution", "convolution_tensor", "convolution_depthwise"}) {
+    for (const char* e : {"forward", "input_grad", "weight_grad", "first", "transformed"})
+      put(p, cls, "efficiency_" + std::string(e), 0.5);
+    for (const char* pass : {"forward", "input_grad", "weight_grad"})
+      put(p, cls, "tile_penalty_" + std::string(pass), 0);
+    put(p, cls, "wave_quantisation", 0);
+    put(p, cls, "strided", 0);
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 2e-6);
     put(p, cls, "overlap_power", 2);

@@ -72,7 +72,8 @@ TEST_CASE("only products that a fit may have read count as fitted") {
   CHECK((half > 0 && half < 32));
   CHECK(fitted("a100_sxm4_40", 1024, 8) == half);
   CHECK(fitted("a100_sxm4_80", 1025, 8) == 0);  // off 16 bytes
-  CHECK(fitted("v100_sxm2_16", 1024, 8) == 0);  // gave no constant
+  CHECK(fitted("v100_sxm2_16", 1024, 8) == half);
+  CHECK(fitted("rtx3090", 1024, 8) == 0);  // gave no constant
 }
 
 TEST_CASE("errors of a layer's products partly cancel in their sum") {

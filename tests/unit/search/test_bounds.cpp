@@ -17,6 +17,8 @@ double nearest_bound(const SearchJob& job, std::size_t most) {
   const Space space = listed_space(problem);
   const std::vector<Space::Plan> plans = space.plans();
   const std::size_t step = std::max<std::size_t>(1, plans.size() / most);
+  const Seconds at_peak = step_at_peak(problem);
+  CHECK(at_peak > Seconds{0});
   double nearest = 0;
   for (std::size_t i = step / 2; i < plans.size(); i += step) {
     const StrategySettings s = space.settings(plans[i]);
@@ -30,6 +32,7 @@ double nearest_bound(const SearchJob& job, std::size_t most) {
     CHECK(least.step_time <= e.step_time);
     if (s.declared == DeclaredSettings{}) CHECK(least.proven > Seconds{0});  // Others need not be bounded.
     CHECK(least.proven <= e.step_time);
+    CHECK(at_peak <= e.step_time);
     // As a tally bounds schedules that split their passes.
     StrategySettings plain = s;
     plain.schedule = "1f1b";

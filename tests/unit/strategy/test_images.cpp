@@ -70,6 +70,16 @@ double reduced_bytes(const Program& p, int rank) {
   return bytes;
 }
 
+/// How often rank 0 runs each kind of compute task with each number of passes over its operands.
+std::map<std::pair<ComputeOp, double>, int> passes_of(const Job& job) {
+  std::map<std::pair<ComputeOp, double>, int> out;
+  const Program p = job.lower();
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    if (const auto* c = std::get_if<ComputeTask>(&task.kind)) ++out[{c->op, c->passes}];
+  });
+  return out;
+}
+
 Error refusal_images(const Job& job) {
   try {
     (void)job.lower();
@@ -118,6 +128,58 @@ TEST_CASE("ResNet-50 keeps about 22 million elements per image") {
   const double peak = nth(peak_memory(p, Bytes{0}, Bytes{0}).at(0).by_category, MemoryCategory::activations).value();
   CHECK(peak / 4 > 19e6);
   CHECK(peak / 4 < 25e6);
+}
+
+TEST_CASE("images channel by channel: convolutions on tensor cores turn each operand, and nothing else does") {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::fp16_mixed, Precision::bf16_mixed}) {
+    Job job = fp32(shipped("resnet50"));
+    job.workload.training.precision = precision;
+    auto expected = passes_of(job);
+    CHECK(expected.at({ComputeOp::convolution, 1}) == 53);
+    if (precision != Precision::fp32)
+      for (const ComputeOp op : {ComputeOp::convolution, ComputeOp::convolution_grad}) {
+        auto turned = expected.extract({op, 1});
+        turned.key() = {op, 3};
+        expected.insert(std::move(turned));
+      }
+    job.workload.kernels.declared.set("framework.channels_first", true);
+    CHECK(passes_of(job) == expected);
+  }
+}
+
+TEST_CASE("a batch norm that takes in what follows: the ReLU moves nothing, the addition its shortcut") {
+  Job job = fp32(shipped("resnet50"));
+  auto expected = passes_of(job);
+  // 16 blocks with two ReLUs behind batch norms and one behind an addition, and the stem's. Sums of gradients where
+  // blocks branch are additions, too.
+  CHECK(expected.at({ComputeOp::activation, 1}) == 49);
+  expected.erase({ComputeOp::activation, 1});
+  expected.erase({ComputeOp::activation_grad, 1});
+  expected.at({ComputeOp::add, 1}) -= 16;
+  const double shortcut = 1.0 / 3;
+  expected[{ComputeOp::activation, 0}] = 49;
+  expected[{ComputeOp::activation_grad, 0}] = 33;
+  expected[{ComputeOp::activation_grad, shortcut}] = 16;
+  expected[{ComputeOp::add, shortcut}] = 16;
+  job.workload.kernels.declared.set("framework.fused_batch_norm", true);
+  CHECK(passes_of(job) == expected);
+}
+
+TEST_CASE("convolutions that do what batch norms around them need spare forward passes alone") {
+  Job job = fp32(shipped("resnet50"));
+  auto expected = passes_of(job);
+  CHECK(expected.at({ComputeOp::statistics, 1}) == 2 * 53);  // Forward and backward.
+  expected.at({ComputeOp::statistics, 1}) -= 53;
+  expected[{ComputeOp::statistics, 0}] = 53;
+  job.workload.kernels.declared.set("framework.batch_norm_in_convolution", std::string("statistics"));
+  CHECK(passes_of(job) == expected);
+  // Two of a block's three batch norms stand, with their ReLU, before a convolution and nothing else.
+  expected.at({ComputeOp::norm, 1}) -= 32;
+  expected[{ComputeOp::norm, 0}] = 32;
+  expected.at({ComputeOp::activation, 1}) -= 32;
+  expected[{ComputeOp::activation, 0}] = 32;
+  job.workload.kernels.declared.set("framework.batch_norm_in_convolution", std::string("normalised"));
+  CHECK(passes_of(job) == expected);
 }
 
 TEST_CASE("full recomputation keeps block inputs, and costs a second forward") {

@@ -18,6 +18,7 @@ const kPages = {
 };
 
 const start = () => {
+  take_report(JSON.parse(document.getElementById('report-data').textContent));
   const bar = document.querySelector('.masthead');
   bar.append(element('b', {}, 'Rehearse'), element('span', {}, `${report.kind}`), element('span', { class: 'space' }), theme_switch());
   if (!pictures_available())

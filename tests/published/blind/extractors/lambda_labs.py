@@ -6,9 +6,12 @@ import reading
 
 FOLDER = "pytorch"
 TABLES = {"fp16": "fp16_mixed", "fp32": None}
+# SQuAD's head has two outputs a token, the ends of a span: a masked-language head over a vocabulary of two.
 BERT_BASE = {"model_type": "bert", "num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
-             "num_attention_heads": 12, "vocab_size": 30522, "max_position_embeddings": 512}
-MODELS = {"resnet50": "resnet50", "bert_base_squad": BERT_BASE, "bert_large_squad": "bert_large"}
+             "num_attention_heads": 12, "vocab_size": 2, "max_position_embeddings": 512}
+BERT_LARGE = BERT_BASE | {"num_hidden_layers": 24, "hidden_size": 1024, "intermediate_size": 4096,
+                          "num_attention_heads": 16}
+MODELS = {"resnet50": "resnet50", "bert_base_squad": BERT_BASE, "bert_large_squad": BERT_LARGE}
 # By words of a system's name: the machine of the catalogue, and the arithmetic of its fp32 column (NVIDIA's libraries
 # take tf32 for it from Ampere on).
 MACHINES = [
@@ -26,7 +29,8 @@ SOURCE = {
     "stated": "GPUs by the row's name, batch by the table beside it; systems of one kind are one row, at their median; "
               "NVIDIA's PyTorch 22.09 and its DeepLearningExamples (scripts/compile_results_pytorch.py)",
     "seen": "nothing",
-    "guesses": ["sequences of 384 tokens", "the masked-language head in place of SQuAD's span head",
+    "guesses": ["sequences of 384 tokens",
+                "SQuAD's head as a masked-language head over two words, and so a word table of two rows",
                 "the machine of the catalogue that has those GPUs", "SGD with momentum; Adam for BERT",
                 "the fp32 tables take tf32 where the GPU has it"],
     "left_out": "networks that the program does not know (SSD, GNMT, NCF, Tacotron 2, Transformer-XL, WaveGlow)",

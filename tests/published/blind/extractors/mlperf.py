@@ -10,9 +10,15 @@ LOG = re.compile(r":::MLL(?:OG)? ?(\{.*\})")
 JOBS = {
     "resnet": {"model": "resnet50", "training.precision": "fp16_mixed", "training.optimizer": "sgd",
                "training.clip_gradients": False},
+    # All rounds leave out padding (--unpad, --packed_samples), which is half of Wikipedia's sequences of 512 tokens
+    # (Krell et al. 2021, arXiv:2107.02027): 256 a sequence go through the network.
     "bert": {"model": "bert_large", "training.precision": "fp16_mixed", "training.optimizer": "lamb",
-             "training.sequence_length": 512},
+             "training.sequence_length": 256},
 }
+# What the flags of NVIDIA's BERT say, by round: attention of one kernel (--unpad_fmha), then kernels that take in
+# biases, dropout and additions (--fused_bias_fc, --fused_dropout_add).
+FUSED_ATTENTION = {"kernels.attention": "flash"}
+FUSED = FUSED_ATTENTION | {"framework": {"name": "pytorch-ddp@1.13", "fused_norm": True}}
 # By GPU and GPUs of a node: machine and network of the catalogue, or a machine file of the record.
 MACHINES = [
     (r"V100-SXM2-16GB", 8, "dgx1v_16gb", "ib_edr"), (r"V100-SXM2-32GB", 4, "c4140_4xv100", "ib_edr"),
@@ -25,6 +31,7 @@ MACHINES = [
     (r"H100-PCI[eE]-80GB", 4, "pcie8_h100_2sw", "ib_ndr"), (r"H100-PCI[eE]-80GB", 2, "pcie8_h100_2sw", "ib_ndr"),
 ]
 IMAGES = 1281167
+FEWEST_STEPS = 30  # In an epoch, for its time in the log to be the device's.
 
 
 def entries(text):
@@ -87,8 +94,9 @@ def system_of(clone, paths, owner, name):
         return {}
 
 
-def rows(clone, frameworks, machine_of=by_catalogue):
-    """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}."""
+def rows(clone, frameworks, machine_of=by_catalogue, bert=None):
+    """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}.
+    `bert`: keys of BERT's rows alone."""
     paths = clone.files()
     known = set(paths)
     pattern = re.compile(rf"([^/]+)/results/([^/]+)/({'|'.join(frameworks)})/result_0\.txt")
@@ -102,7 +110,9 @@ def rows(clone, frameworks, machine_of=by_catalogue):
         logs = [log for log in logs if last(log, "global_batch_size")]
         measured = [rate for log in logs for rate in rates(log)]
         if measured:
-            yield row(folder, owner, name, benchmark, system, logs[0], measured, frameworks, machine_of)
+            found = row(folder, owner, name, benchmark, system, logs[0], measured, frameworks, machine_of)
+            found["set"] |= (bert or {}) if benchmark == "bert" else {}
+            yield found
 
 
 def row(folder, owner, name, benchmark, system, log, measured, frameworks, machine_of):
@@ -121,6 +131,8 @@ def row(folder, owner, name, benchmark, system, log, measured, frameworks, machi
     out = {"id": f"{owner}_{name}_{benchmark}".lower(), "at": folder,
            "kind": "images" if benchmark == "resnet" else "encoders", "set": keys,
            "values": {"step_time": total / rate, "stated": {"samples_per_s": rate, "epochs": len(measured)}}}
+    if benchmark == "resnet" and IMAGES < FEWEST_STEPS * total:
+        out["inexpressible"] = "epochs of so few steps that their times are those of the host that runs ahead"
     if not found:
         out["inexpressible"] = f"no machine of the catalogue has {gpus} x {system['accelerator_model_name']}"
     return out

@@ -93,6 +93,17 @@ const draw = (id, host, chart) => {
     host.replaceWith(element('p', { class: 'hint' }, 'This picture could not be drawn; the table has its figures.'));
   }
   chart.redraw = () => render(entry);
+  chart.zoom = (from, to) => entry.instance.dispatchAction({ type: 'dataZoom', start: 100 * from, end: 100 * to });
+};
+
+// Empties `host`, and forgets what was drawn in it.
+const clear = (host) => {
+  for (let i = drawn_charts.length - 1; i >= 0; --i)
+    if (host.contains(drawn_charts[i].host)) {
+      drawn_charts[i].instance.dispose();
+      drawn_charts.splice(i, 1);
+    }
+  host.replaceChildren();
 };
 
 const redraw_all = () => drawn_charts.forEach(render);

@@ -1,7 +1,12 @@
 // The page's parts: headline numbers, sections of a picture, its sentence and its table.
 
-const report = JSON.parse(document.getElementById('report-data').textContent);
-const words = report.words;
+// What is shown, and the words of its categories. A page that shows one answer after the other sets them before each.
+let report = {};
+let words = {};
+const take_report = (data) => {
+  report = data;
+  words = data.words;
+};
 
 const element = (name, attributes = {}, ...children) => {
   const node = document.createElement(name);
@@ -10,7 +15,17 @@ const element = (name, attributes = {}, ...children) => {
   for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
   return node;
 };
-const main = () => document.querySelector('main');
+// Where parts are put.
+let room = null;
+const main = () => room || document.querySelector('main');
+const fill = (host, parts) => {
+  room = host;
+  try {
+    parts();
+  } finally {
+    room = null;
+  }
+};
 
 // A figure that a test, or a reader's script, can hold against the JSON: its path there and its full value.
 const figure_at = (path, kind, root = report) => {
@@ -35,7 +50,7 @@ const headline = (entries) => {
   for (const { label, figure, note, tone } of entries) {
     const value = element('dd', { 'data-path': figure.path, 'data-value': figure.path ? figure.value : undefined }, figure.parts[0]);
     if (figure.parts[1]) value.append(element('span', { class: 'unit' }, figure.parts[1]));
-    list.append(element('div', { class: tone }, element('dt', {}, label), value, note ? element('small', {}, note) : null));
+    list.append(element('div', { class: tone }, element('dt', {}, label), value, note ? element('dd', { class: 'note' }, note) : null));
   }
   main().append(list);
 };
@@ -155,7 +170,7 @@ const section = ({ id, title, see, keys: key_list, chart, choose, tables = [], b
   );
   const drawn = chart && pictures_available();
   const figure = element('figure', { role: 'group', 'aria-labelledby': `${id}-title` });
-  if (drawn && choose) figure.append(choose);
+  if (drawn && choose) figure.append(...[choose].flat());
   if (drawn && key_list && key_list.length > 1) figure.append(keys(key_list));
   const host = drawn ? element('div', { class: chart.square ? 'chart square' : 'chart', role: 'img', 'aria-label': see }) : null;
   if (host) figure.append(host);

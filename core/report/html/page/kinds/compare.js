@@ -34,7 +34,7 @@ const compare_page = (a) => {
   const plans = table(
     'The plans',
     [
-      { title: '' },
+      { title: 'letter' },
       { title: 'plan' },
       { title: 'step time', number: true },
       { title: 'samples/s', number: true },
@@ -206,7 +206,7 @@ const lesson_page = (a) => {
       tables: [
         table(
           'The plans',
-          [{ title: 'plan' }, { title: '' }, { title: 'step time', number: true }, { title: 'bubble', number: true }, { title: 'MFU', number: true }],
+          [{ title: 'plan' }, { title: 'what' }, { title: 'step time', number: true }, { title: 'bubble', number: true }, { title: 'MFU', number: true }],
           plans.map((p) => [
             p.key,
             p.title,

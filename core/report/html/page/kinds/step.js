@@ -105,6 +105,7 @@ const step_page = (a) => {
   memory_section(a.memory, 'answer.memory');
   course_section(report.course);
   topology_section(report.topology);
+  roofline_section(report.roofline);
   assumptions(plan_facts(a), [a.evidence && a.evidence.length > 0 ? evidence_table(a.evidence) : null, scenario_text(a)]);
   return undefined;
 };

@@ -1,11 +1,24 @@
 // Pipelines in time: one row per rank, passes above, communication as a thin line below them.
 
+// `lines`: at a block's foot, which tell passes apart where colours don't.
 const kPasses = [
-  { name: 'forward', look: ['blue', 'none'], ink: '#fff', letter: '' },
-  { name: 'backward', look: ['orange', 'none'], ink: '#15191e', letter: '' },
-  { name: 'backward of weights', look: ['yellow', 'none'], ink: '#15191e', letter: '' },
-  { name: 'optimizer', look: ['purple', 'none'], ink: '#15191e', letter: '' },
+  { name: 'forward', look: ['blue', 'none'], ink: '#fff', lines: 0 },
+  { name: 'backward', look: ['orange', 'none'], ink: '#15191e', lines: 1 },
+  { name: 'backward of weights', look: ['yellow', 'none'], ink: '#15191e', lines: 2 },
+  { name: 'optimizer', look: ['purple', 'none'], ink: '#15191e', lines: 3 },
 ];
+const kLineHeight = 2; // Pixels, with as much between two.
+const foot_lines = (shape, lines) =>
+  Array.from({ length: lines }, (_, i) => ({
+    type: 'rect',
+    silent: true,
+    shape: { x: shape.x, y: shape.y + shape.height - kLineHeight * (2 * i + 2), width: shape.width, height: kLineHeight },
+    style: { fill: '#15191e' },
+  }));
+const pass_swatch = (p) =>
+  `<svg width="18" height="12" viewBox="0 0 18 12" aria-hidden="true"><rect width="18" height="12" fill="${kHue[p.look[0]]}"/>${foot_lines({ x: 0, y: 0, width: 18, height: 12 }, p.lines)
+    .map(({ shape }) => `<rect x="0" y="${shape.y}" width="18" height="${shape.height}" fill="#15191e"/>`)
+    .join('')}</svg>`;
 const kTalks = [
   { name: 'collectives', look: ['vermillion', 'none'] },
   { name: 'messages between stages', look: ['green', 'none'] },
@@ -67,12 +80,15 @@ const draw_item = (theme) => (params, api) => {
     shape,
     style: { fill: kHue[look[0]], opacity: strength, stroke: kInk[theme].paper, lineWidth: shape.width > 5 ? 1 : 0 },
   };
-  const text = !talk && microbatch >= 0 ? String(microbatch) : '';
-  if (talk || text === '' || shape.width < 7 + 7 * text.length || lane < 18) return rect;
+  if (talk) return rect;
+  const text = microbatch >= 0 ? String(microbatch) : '';
+  const lines = foot_lines(shape, kPasses[kind].lines);
+  if (text === '' || shape.width < 7 + 7 * text.length || lane < 18) return lines.length > 0 ? { type: 'group', children: [rect, ...lines] } : rect;
   return {
     type: 'group',
     children: [
       rect,
+      ...lines,
       {
         type: 'text',
         silent: true,
@@ -102,6 +118,28 @@ const gantt_views = (gantt) => {
         ['end', 1 - share, 1],
         ['whole step', 0, 1],
       ];
+};
+
+// From its first pass to its last, over all rows, as shares of the picture; null where no block is that microbatch alone.
+const microbatch_range = (gantt, microbatch) => {
+  let from = Infinity,
+    to = -Infinity;
+  for (const { spans } of gantt.rows)
+    for (let i = 0; i < spans.length; i += kSpanFields)
+      if (spans[i + 3] === microbatch) {
+        from = Math.min(from, spans[i]);
+        to = Math.max(to, spans[i] + spans[i + 1]);
+      }
+  return to > from ? [from / gantt.end, to / gantt.end] : null;
+};
+const microbatches_of = (gantt) => {
+  const most = Math.max(-1, ...gantt.rows.flatMap(({ spans }) => spans.filter((_, i) => i % kSpanFields === 3)));
+  return Array.from({ length: most + 1 }, (_, m) => m).filter((m) => microbatch_range(gantt, m));
+};
+const zoom_choice = (gantt, chart) => {
+  const all = microbatches_of(gantt);
+  if (all.length < 2) return null;
+  return chooser('Zoom to microbatch', ['–', ...all.map(String)], 0, (i) => chart.zoom(...(i === 0 ? [0, 1] : microbatch_range(gantt, all[i - 1]))));
 };
 
 const gantt_chart = (gantt, chosen = () => 0) => {
@@ -178,9 +216,9 @@ const gantt_keys = (gantt) => {
   const passes = new Set(),
     talks = new Set();
   for (const [, , , talk, kind] of gantt_items(gantt)) (talk ? talks : passes).add(kind);
-  return [...kPasses.map((p, i) => [passes.has(i), p.look, p.name]), ...kTalks.map((t, i) => [talks.has(i), t.look, t.name])]
+  return [...kPasses.map((p, i) => [passes.has(i), p.look, p.name, pass_swatch(p)]), ...kTalks.map((t, i) => [talks.has(i), t.look, t.name])]
     .filter(([there]) => there)
-    .map(([, look, name]) => [look, name]);
+    .map(([, ...key]) => key);
 };
 
 const idle_of = (row) => row.seconds.idle / row.period_s;
@@ -242,7 +280,7 @@ const gantt_section = (gantt, title = 'Who computes when', id = 'gantt', before 
     see,
     keys: gantt_keys(gantt),
     chart,
-    choose,
+    choose: [choose, zoom_choice(gantt, chart)].filter(Boolean),
     tables: [gantt_table(gantt)],
     hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Fainter blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks too thin to see are drawn as one.' : ''}`,
   });

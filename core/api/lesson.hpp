@@ -1,6 +1,12 @@
 #pragma once
 // Lessons and replays of the data directory, and what becomes of their plans.
+//
+//   const auto file = rehearse::find_lesson("funnel", rehearse::lesson_files(rehearse::find_data()), "lesson");
+//   const rehearse::Lesson lesson = rehearse::load_lesson(file);
+//   const auto answers = rehearse::play_plans(lesson, {"strategy.bucket=25MB"}, rehearse::default_backend());
+//   std::cout << rehearse::lesson_document(lesson, answers).json;
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,7 +14,7 @@
 #include "core/lesson/figures.hpp"
 #include "core/lesson/lesson.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 /// scenarios/lessons/NAME/lesson.json and scenarios/published/NAME/replay.json, sorted by name.
 [[nodiscard]] std::vector<std::string> lesson_files(const DataDirectory& data);
@@ -18,11 +24,12 @@ namespace rehearse::cli {
 /// did-you-mean.
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
-/// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times.
+/// Plays every plan on the back end of that name, with `changes` to all scenarios. A plan that does not fit into memory
+/// has no times. Throws Error as simulate() and open_fleet() do.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
                                                    const std::string& backend);
 
 /// The same without times, for titles and the question: nothing is played.
 [[nodiscard]] std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson);
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

@@ -1,4 +1,4 @@
-#include "core/cli/verbs/lesson_answers.hpp"
+#include "core/api/lesson.hpp"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 #include "core/base/registry.hpp"
 #include "core/config/json_text.hpp"
 
-namespace rehearse::cli {
+namespace rehearse {
 
 namespace {
 
@@ -91,4 +91,4 @@ std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson) {
   return out;
 }
 
-}  // namespace rehearse::cli
+}  // namespace rehearse

@@ -1,0 +1,27 @@
+// Build tool: the static folder out of its parts. `pack.mjs FOLDER --page FILE --module FILE --charts [FILE] --styles
+// FILE... --scripts FILE...`. A page from disk may fetch nothing, so that the module is text of a script: compressed, as
+// base64.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+
+const [folder, ...words] = process.argv.slice(2);
+const given = {};
+let name;
+for (const word of words)
+  if (word.startsWith('--')) given[(name = word.slice(2))] = [];
+  else given[name].push(word);
+
+const text_of = (file) => readFileSync(file, 'utf8');
+const joined = (files) => files.map((file) => text_of(file).trimEnd()).join('\n\n') + '\n';
+const write = (file, text) => writeFileSync(join(folder, file), text);
+
+const glue = given.module[0];
+const wasm = gzipSync(readFileSync(glue.replace(/\.js$/, '.wasm')), { level: 9 }).toString('base64');
+
+mkdirSync(folder, { recursive: true });
+write('index.html', text_of(given.page[0]));
+write('page.css', joined(given.styles));
+write('charts.js', joined(given.charts));
+write('page.js', `(() => {\n'use strict';\n${joined(given.scripts)}})();\n`);
+write('module.js', `const kModule = {\nglue: ${JSON.stringify(text_of(glue))},\nwasm: '${wasm}',\n};\n`);

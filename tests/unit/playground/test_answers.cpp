@@ -1,0 +1,78 @@
+// What the page asks is what core/api answers, and what goes wrong is told, never thrown.
+#include <nlohmann/json.hpp>
+
+#include "core/api.hpp"
+#include "core/playground/answers.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kTiny = "scenarios/tiny_gpt2.json";
+
+json ask(const json& request) { return json::parse(playground::answer(request.dump())); }
+
+}  // namespace
+
+TEST_CASE("a step is answered as the facade answers it") {
+  const json reply = ask({{"ask", "estimate"}, {"scenario", kTiny}, {"set", {"strategy.tp=2"}}});
+  const json direct = json::parse(to_json(estimate(load_scenario_file(kTiny, {"strategy.tp=2"}))));
+  CHECK(reply.at("answer") == direct);
+  CHECK(reply.at("stated").at("strategy").at("tp") == 2);
+  CHECK_FALSE(reply.at("roofline").at("points").empty());
+  CHECK_FALSE(reply.contains("gantt"));
+}
+
+TEST_CASE("a scenario may come as an object") {
+  const json object = ask({{"ask", "estimate"}, {"scenario", kTiny}}).at("stated");
+  json moved = object;
+  moved["model"] = "tiny_gpt2";
+  const json reply = ask({{"ask", "estimate"}, {"scenario", moved}});
+  REQUIRE_FALSE(reply.contains("error"));
+  CHECK(reply.at("answer").at("step_time_s") ==
+        ask({{"ask", "estimate"}, {"scenario", kTiny}}).at("answer").at("step_time_s"));
+}
+
+TEST_CASE("a played step has its pictures") {
+  const json reply = ask({{"ask", "simulate"}, {"scenario", kTiny}, {"ranks", 2}});
+  CHECK(reply.at("gantt").at("rows").size() <= 2);
+  CHECK_FALSE(reply.at("course").at("rows").empty());
+  CHECK_FALSE(reply.at("topology").at("links").empty());
+}
+
+TEST_CASE("two answers are compared without being played again") {
+  const json request{{"ask", "simulate"}, {"scenario", kTiny}};
+  const json a = ask(request).at("answer");
+  const json reply = ask({{"ask", "compare"}, {"names", {"one", "other"}}, {"results", {a, a}}});
+  CHECK(reply.at("answer").at("steps").size() == 2);
+}
+
+TEST_CASE("lessons and tasks are answered by their names") {
+  CHECK_FALSE(ask({{"ask", "lesson"}, {"name", "naive_pipeline"}}).at("answer").at("says").empty());
+  const json task = ask({{"ask", "task"}, {"name", "state_in_shards"}}).at("answer");
+  CHECK(task.at("hints").size() == 3);
+  const json tried =
+      ask({{"ask", "task"}, {"name", "state_in_shards"}, {"set", {"strategy.zero_stage=1"}}}).at("answer");
+  CHECK(tried.at("solved") == true);
+}
+
+TEST_CASE("what users get wrong is told with its place and what to do") {
+  const json error = ask({{"ask", "estimate"}, {"scenario", kTiny}, {"set", {"strategy.tp=3"}}}).at("error");
+  CHECK(error.at("kind") == static_cast<int>(ErrorKind::usage));
+  CHECK_FALSE(error.at("what").get<std::string>().empty());
+  CHECK(ask({{"ask", "nothing"}}).contains("error"));
+  CHECK(json::parse(playground::answer("{")).contains("error"));
+}
+
+TEST_CASE("pickers offer what is there, and every shipped job as a whole scenario") {
+  const json choices = ask({{"ask", "choices"}});
+  for (const char* kind :
+       {"scenarios", "models", "machines", "networks", "frameworks", "schedules", "lessons", "tasks", "keys"}) {
+    INFO(kind);
+    CHECK_FALSE(choices.at(kind).empty());
+  }
+  for (const json& s : choices.at("scenarios")) CHECK(s.at("scenario").contains("model"));
+  CHECK(choices.at("page").at("words").contains("time"));
+}
