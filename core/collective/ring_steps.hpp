@@ -13,8 +13,8 @@
 namespace rehearse {
 
 struct RingStep {
-  int step = 0;       ///< From 0; all ranks send at the same time.
-  int from = 0;       ///< Sends to `from` + 1, the last one to 0.
+  int step = 0;  ///< From 0; all ranks send at the same time.
+  int from = 0;  ///< Sends to `from` + 1, the last one to 0.
   int piece = 0;
   bool adds = false;  ///< The receiver adds its own part; else it keeps what comes, which is the sum.
 };

@@ -151,6 +151,7 @@ std::string name_of_file(const fs::path& path) {
 }  // namespace
 
 std::string_view name_of(Standing standing) { return nth(kStandings, standing); }
+std::string_view name_of(PictureKind kind) { return nth(kPictures, kind); }
 
 Lesson parse_lesson(const std::string& text, const std::string& origin) {
   const nlohmann::json document = parse_json(text, origin);

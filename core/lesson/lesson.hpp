@@ -50,6 +50,9 @@ enum class PictureKind {
   hours   ///< Of fleets: where all GPU-hours went.
 };
 
+/// "steps", "time", "memory", "bars", "ring", "nodes", "hours".
+[[nodiscard]] std::string_view name_of(PictureKind kind);
+
 struct LessonPicture {
   PictureKind kind = PictureKind::steps;
   std::string title;               ///< Empty: the kind's own.

@@ -170,6 +170,19 @@ ordered_json summary_json(const ReplayErrors& e) {
   return out;
 }
 
+/// As text: pages draw some kinds by themselves, and show the others as they are.
+ordered_json pictures_json(const Lesson& lesson, const LessonReportAnswers& answers) {
+  constexpr int kPageWidth = 80;
+  auto out = ordered_json::array();
+  for (const LessonPicture& p : lesson.pictures) {
+    const DocumentBlock block = draw_picture(p, answers);
+    if (const auto* picture = std::get_if<Picture>(&block))
+      out.push_back(
+          {{"kind", name_of(p.kind)}, {"title", picture->title}, {"text", picture->draw({.width = kPageWidth})}});
+  }
+  return out;
+}
+
 std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, const std::vector<ReplayRow>& rows) {
   ordered_json out{{"schema", kLessonResultSchema},
                    {"lesson", lesson.name},
@@ -178,6 +191,7 @@ std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, 
                    {"plans", ordered_json::array()}};
   for (const LessonAnswer& a : answers)
     out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
+  out["pictures"] = pictures_json(lesson, answers);
   const std::vector<Said> said = sentences(lesson.says, lesson.shows, answers);
   out["says"] = texts(said, true);
   out["left_out"] = texts(said, false);

@@ -175,6 +175,18 @@ const lesson_memory = (a) => {
   });
 };
 
+// Kinds of pictures that are characters here, too; steps, time and memory are drawn from figures.
+const kTextPictures = ['ring', 'bars', 'nodes', 'hours'];
+
+const text_pictures = (a) =>
+  (a.pictures || [])
+    .filter((p) => kTextPictures.includes(p.kind))
+    .forEach((p) =>
+      main().append(
+        element('section', {}, element('h2', {}, p.title), element('pre', { class: 'scroll text-picture', tabindex: 0, role: 'img', 'aria-label': p.title }, p.text)),
+      ),
+    );
+
 const lesson_page = (a) => {
   const time = (f) => Object.fromEntries(Object.keys(words.time).map((key) => [key, f[`time.${key}`] || 0]));
   const plans = a.plans.filter((p) => p.figures && p.figures['step_time'] > 0);
@@ -218,6 +230,7 @@ const lesson_page = (a) => {
       ],
     });
   }
+  text_pictures(a);
   const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
   if (rows.length > 0) replay_section(rows);
   lesson_memory(a);
