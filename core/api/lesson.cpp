@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/api/fleet.hpp"
+#include "core/api/memory.hpp"
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
@@ -29,11 +30,10 @@ LessonAnswer play_shared(const LessonPlan& plan, const std::vector<std::string>&
   FleetAnswer answer{open_fleet(plan.file, changes), {}};
   answer.result = fleet::run_fleet(answer.fleet);
   Figures figures = figures_of(answer);
-  return {plan.key, plan.title, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(answer))};
+  return {plan.key, {}, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(answer)), {}, {}};
 }
 
-LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend,
-                  const std::function<void()>& check) {
+LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
   if (plan.is_fleet) return play_shared(plan, changes);
   const Session session = open_session(plan.file, changes);
@@ -41,9 +41,12 @@ LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, cons
   options.backend = backend;
   options.suggest = false;
   options.pictured = kMostRows;
-  if (check) options.progress = [&check](const RunProgress&) { check(); };
-  LessonAnswer out{plan.key, plan.title, simulate(session, session.lowered(), options), {}, nullptr};
-  out.figures = figures_of(out.report);
+  return answer_of(plan.key, simulate(session, session.lowered(), options));
+}
+
+std::vector<FigureText> titles_of(const Lesson& lesson) {
+  std::vector<FigureText> out;
+  for (const LessonPlan& plan : lesson.plans) out.push_back(plan.title);
   return out;
 }
 
@@ -63,9 +66,28 @@ std::string find_lesson(const std::string& word, const std::vector<std::string>&
 }
 
 std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                     const std::string& backend, const std::function<void()>& check) {
+                                     const std::string& backend) {
   std::vector<LessonAnswer> out;
-  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend, check));
+  for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend));
+  entitle(titles_of(lesson), out);
+  return out;
+}
+
+std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson) {
+  std::vector<LessonAnswer> out;
+  for (const LessonPlan& plan : lesson.plans) {
+    if (plan.is_fleet) {
+      out.push_back({plan.key, {}, {}, {}, std::make_shared<const FleetAnswer>(), {}, {}});
+      continue;
+    }
+    const Session session = open_session(plan.file, plan.changes);
+    const Program program = session.lowered();
+    StepReport report;
+    report.head = session.head(program);
+    report.memory = rehearse::memory(session, program, false).memory;
+    out.push_back(answer_of(plan.key, std::move(report)));
+  }
+  entitle(titles_of(lesson), out);
   return out;
 }
 

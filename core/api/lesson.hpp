@@ -25,9 +25,11 @@ namespace rehearse {
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
 /// Plays every plan on the back end of that name, with `changes` to all scenarios. A plan that does not fit into memory
-/// has no times. `check` is called now and then, and may throw to end it; it may be empty. Throws Error as simulate()
-/// and open_fleet() do.
+/// has no times. Throws Error as simulate() and open_fleet() do.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
-                                                   const std::string& backend, const std::function<void()>& check = {});
+                                                   const std::string& backend);
+
+/// The same without times, for titles and the question: nothing is played.
+[[nodiscard]] std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson);
 
 }  // namespace rehearse

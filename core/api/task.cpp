@@ -34,8 +34,10 @@ std::string find_task(const std::string& word, const DataDirectory& data) {
 
 TaskAttempt try_task(const LessonTask& task, const std::vector<std::string>& changes, const std::string& backend) {
   Lesson both;
-  both.plans = {{"start", "as it is given", task.scenario, false, task.changes},
-                {"plan", "as it was tried", task.scenario, false, task.changes}};
+  const auto plan = [&](const char* key, const char* title) {
+    return LessonPlan{key, FigureText::parse(title, task.origin), task.scenario, false, task.changes};
+  };
+  both.plans = {plan("start", "as it is given"), plan("plan", "as it was tried")};
   both.plans.back().changes.insert(both.plans.back().changes.end(), changes.begin(), changes.end());
   return {changes, play_plans(both, {}, backend)};
 }

@@ -5,17 +5,24 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/stop.hpp"
+
 namespace rehearse {
 
 /// `work` on up to `most` threads beside the one that made them, which works, too: as many as the system gives, as
-/// under a limit on processes or where a platform has none. They are joined at the end.
+/// under a limit on processes or where a platform has none. They are joined at the end. What ends their maker's work
+/// (stop.hpp) ends theirs.
 class WorkerThreads {
  public:
   template <class Work>
   WorkerThreads(int most, const Work& work) {
     threads_.reserve(static_cast<std::size_t>(most > 0 ? most : 0));
     try {
-      for (int i = 0; i < most; ++i) threads_.emplace_back(work);
+      for (int i = 0; i < most; ++i)
+        threads_.emplace_back([work, asked = stop_asked()] {
+          const StopScope scope(asked);
+          work();
+        });
     } catch (const std::system_error&) {  // Those that there are do it.
     }
   }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/stop.hpp"
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
@@ -17,8 +18,6 @@
 namespace rehearse {
 
 namespace {
-
-struct Stopped {};
 
 StrategySettings with_shares(const SearchProblem& problem, const StrategySettings& settings) {
   return settings.balance == Balance::none ? settings : balanced(problem.workload, settings, problem.cost, {});

@@ -1,6 +1,8 @@
 #include "core/lesson/figure_text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,22 @@ struct Form {
   std::string (*write)(double);
 };
 
+/// Whole numbers up to twenty as people write them.
+std::string number_words(double v) {
+  constexpr std::array<const char*, 21> kWords{"no",       "one",      "two",      "three",   "four",    "five",
+                                               "six",      "seven",    "eight",    "nine",    "ten",     "eleven",
+                                               "twelve",   "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+                                               "eighteen", "nineteen", "twenty"};
+  const auto whole = static_cast<std::size_t>(std::max(0.0, v));
+  return whole < kWords.size() && static_cast<double>(whole) == v ? kWords.at(whole) : with_commas(v);
+}
+
+std::string capital_words(double v) {
+  std::string out = number_words(v);
+  out.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(out.front())));
+  return out;
+}
+
 const std::vector<Form>& forms() {
   static const std::vector<Form> table{{"time", [](double v) { return to_string(Seconds{v}); }},
                                        {"bytes", [](double v) { return to_string(Bytes{v}); }},
@@ -25,9 +43,13 @@ const std::vector<Form>& forms() {
                                        {"percent", [](double v) { return fmt::format("{:.1f} %", 100 * v); }},
                                        {"times", [](double v) { return fmt::format("{:.3g} times", v); }},
                                        {"count", [](double v) { return with_commas(v); }},
-                                       {"number", [](double v) { return fmt::format("{:.4g}", v); }}};
+                                       {"number", [](double v) { return fmt::format("{:.4g}", v); }},
+                                       {"words", number_words},
+                                       {"Words", capital_words}};
   return table;
 }
+
+constexpr std::string_view kWordForm = "word";
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -77,6 +99,10 @@ FigureText::Part FigureText::parse_braces(std::string_view inside, const std::st
     return part;
   }
   const std::size_t bar = inside.find('|');
+  if (bar != std::string_view::npos && trimmed(inside.substr(bar + 1)) == kWordForm) {
+    part.word = trimmed(inside.substr(0, bar));
+    return part;
+  }
   part.formula = Formula::parse(inside.substr(0, bar), where);
   if (bar == std::string_view::npos) return part;
   part.form = trimmed(inside.substr(bar + 1));
@@ -105,10 +131,15 @@ FigureText FigureText::parse(std::string_view text, const std::string& where) {
   return out;
 }
 
-std::optional<std::string> FigureText::fill(const FigureLookup& lookup) const {
+std::optional<std::string> FigureText::fill(const FigureLookup& lookup, const WordLookup& word) const {
   std::string out;
   for (const Part& p : parts_) {
     out += p.text;
+    if (!p.word.empty()) {
+      const std::optional<std::string> said = word ? word(p.word) : std::nullopt;
+      if (!said) return std::nullopt;
+      out += *said;
+    }
     if (!p.formula) continue;
     const std::optional<double> v = p.formula->value(lookup);
     if (!v) return std::nullopt;
@@ -119,8 +150,10 @@ std::optional<std::string> FigureText::fill(const FigureLookup& lookup) const {
 
 std::vector<std::string> FigureText::names() const {
   std::vector<std::string> out;
-  for (const Part& p : parts_)
+  for (const Part& p : parts_) {
     if (p.formula) out.insert(out.end(), p.formula->names().begin(), p.formula->names().end());
+    if (!p.word.empty()) out.push_back(p.word);
+  }
   return out;
 }
 

@@ -17,6 +17,11 @@
 //                                              of their layers)
 //   link.used, link.bytes                      the busiest link's share of the step and its bytes
 //
+//   set.KEY                                    what the scenario says of a key that is a number, a size, a rate or a
+//                                              time, defaults written out: set.training.sequence_length
+//
+// Texts, for the form "word": model, cluster, strategy, samples ("images"), and set.KEY of any key.
+//
 // Of a fleet:
 //
 //   gpus, jobs, ended, preemptions, played     `played` in seconds, from the first arrival to the last end
@@ -33,13 +38,14 @@
 #include <string>
 #include <vector>
 
-#include "core/lesson/formula.hpp"
+#include "core/lesson/figure_text.hpp"
 #include "core/report/fleet/fleet_report.hpp"
 #include "core/report/results/step_report.hpp"
 
 namespace rehearse {
 
 using Figures = std::map<std::string, double>;
+using Words = std::map<std::string, std::string>;
 
 /// A fleet and what it did.
 struct FleetAnswer {
@@ -55,13 +61,23 @@ struct LessonAnswer {
   StepReport report;
   Figures figures;
   std::shared_ptr<const FleetAnswer> fleet{};  ///< Of a plan that is a fleet, which has no report.
+  Figures settings{};                          ///< set.KEY; apart from what was worked out.
+  Words words{};
 };
 
 [[nodiscard]] Figures figures_of(const StepReport& report);
 [[nodiscard]] Figures figures_of(const FleetAnswer& answer);
+/// What became of a scenario; without its title.
+[[nodiscard]] LessonAnswer answer_of(const std::string& key, StepReport report);
 
 /// The value of KEY.FIGURE. Nothing where the plan does not fit and the figure is one of time. Throws Error (usage)
 /// with did-you-mean for a plan or figure that is not there.
 [[nodiscard]] std::optional<double> figure(const std::vector<LessonAnswer>& answers, const std::string& name);
+/// The text KEY.TEXT. Throws as figure().
+[[nodiscard]] std::string word(const std::vector<LessonAnswer>& answers, const std::string& name);
+/// `text` with figures and texts of `answers`. Nothing where one of its figures has no value.
+[[nodiscard]] std::optional<std::string> filled(const FigureText& text, const std::vector<LessonAnswer>& answers);
+/// Fills in the titles, each with the figures of all plans.
+void entitle(const std::vector<FigureText>& titles, std::vector<LessonAnswer>& answers);
 
 }  // namespace rehearse

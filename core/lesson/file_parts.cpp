@@ -20,13 +20,20 @@ std::vector<ObjectReader> optional_objects(ObjectReader& in, const std::string& 
 namespace {
 
 Saying read_saying(const nlohmann::json& value, const std::string& where) {
-  if (value.is_string()) return {std::nullopt, FigureText::parse(value.get<std::string>(), where), std::nullopt};
+  if (value.is_string()) return {std::nullopt, FigureText::parse(value.get<std::string>(), where), std::nullopt, {}};
   const std::size_t path = where.rfind(": ");
   ObjectReader in(value, where.substr(0, path), where.substr(path + 2));
-  Saying out{Formula::parse(in.string("if"), in.where("if")), FigureText::parse(in.string("then"), in.where("then")),
-             std::nullopt};
-  if (in.has("else")) out.otherwise = FigureText::parse(in.string("else"), in.where("else"));
-  in.expect("else");
+  const auto text = [&in](const char* key) { return FigureText::parse(in.string(key), in.where(key)); };
+  Saying out;
+  if (in.has("say")) {
+    out.text = text("say");
+  } else {
+    out.condition = Formula::parse(in.string("if"), in.where("if"));
+    out.text = text("then");
+    if (in.has("else")) out.otherwise = text("else");
+  }
+  out.rests_on = optional_strings(in, "rests_on");
+  for (const char* key : {"say", "if", "then", "else"}) in.expect(key);
   in.finish();
   return out;
 }
@@ -37,7 +44,7 @@ std::vector<Saying> read_sayings(ObjectReader& in, const std::string& key) {
   std::vector<Saying> out;
   const nlohmann::json* says = in.raw(key);
   if (says == nullptr) return out;
-  if (!says->is_array()) in.fail(key, "not a list", "a list of sentences, or of {if, then, else}");
+  if (!says->is_array()) in.fail(key, "not a list", "a list of sentences, of {say, rests_on}, or of {if, then, else}");
   for (std::size_t i = 0; i < says->size(); ++i)
     out.push_back(read_saying((*says)[i], fmt::format("{}/{}", in.where(key), i)));
   return out;
@@ -70,6 +77,17 @@ void check_plans_named(const std::vector<std::string>& keys, const std::vector<s
     if (std::find(keys.begin(), keys.end(), name.substr(0, dot)) != keys.end()) continue;
     Error e = unknown_name("plan", name.substr(0, dot), keys);
     e.where = where;
+    throw e;
+  }
+}
+
+void check_claims(const std::vector<Showing>& claims, const std::vector<std::string>& named, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Showing& s : claims) known.push_back(s.claim);
+  for (const std::string& claim : named) {
+    if (std::find(known.begin(), known.end(), claim) != known.end()) continue;
+    Error e = unknown_name("claim", claim, known);
+    e.where = where + "/rests_on";
     throw e;
   }
 }

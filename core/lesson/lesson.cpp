@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kStandings{"measured", "unverified", "claim"};
-constexpr std::array<std::string_view, 6> kPictures{"steps", "time", "memory", "bars", "nodes", "hours"};
+constexpr std::array<std::string_view, 7> kPictures{"steps", "time", "memory", "bars", "ring", "nodes", "hours"};
 
 template <class Names>
 std::vector<std::string> words(const Names& names) {
@@ -47,7 +47,7 @@ LessonPlan read_plan(ObjectReader in, const fs::path& folder) {
   out.key = in.string("key");
   if (!is_word(out.key))
     in.fail("key", fmt::format("'{}' is not a lower-case word", out.key), "letters, digits and _, a letter first");
-  out.title = in.string("title");
+  out.title = FigureText::parse(in.string("title"), in.where("title"));
   out.is_fleet = in.has("fleet");
   if (out.is_fleet && in.has("scenario")) in.fail("fleet", "stands beside 'scenario'", "state either of them");
   in.expect("fleet"), in.expect("scenario");
@@ -100,10 +100,11 @@ void check_kinds(const Lesson& lesson, const std::string& at) {
     const PictureKind kind = lesson.pictures[i].kind;
     const bool of_fleets = kind == PictureKind::nodes || kind == PictureKind::hours;
     if (kind != PictureKind::bars && of_fleets != fleets)
-      throw Error(ErrorKind::usage,
-                  fmt::format("no picture of kind '{}' of {}", nth(kPictures, kind), fleets ? "a fleet" : "a scenario"),
-                  fmt::format("{}pictures/{}/kind", at, i),
-                  fleets ? "\"nodes\", \"hours\" or \"bars\"" : "\"steps\", \"time\", \"memory\" or \"bars\"");
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("no picture of kind '{}' of {}", nth(kPictures, kind), fleets ? "a fleet" : "a scenario"),
+          fmt::format("{}pictures/{}/kind", at, i),
+          fleets ? "\"nodes\", \"hours\" or \"bars\"" : "\"steps\", \"time\", \"memory\", \"ring\" or \"bars\"");
   }
 }
 
@@ -122,8 +123,13 @@ void check(const Lesson& lesson) {
         throw Error(ErrorKind::usage, fmt::format("two plans are '{}'", lesson.plans[i].key),
                     fmt::format("{}plans/{}/key", at, i));
   check_kinds(lesson, at);
+  check_names(lesson, lesson.question.names(), at + "question");
+  for (std::size_t i = 0; i < lesson.plans.size(); ++i)
+    check_names(lesson, lesson.plans[i].title.names(), fmt::format("{}plans/{}/title", at, i));
   for (std::size_t i = 0; i < lesson.says.size(); ++i) {
-    check_names(lesson, names_in(lesson.says[i]), fmt::format("{}says/{}", at, i));
+    const std::string where = fmt::format("{}says/{}", at, i);
+    check_names(lesson, names_in(lesson.says[i]), where);
+    check_claims(lesson.shows, lesson.says[i].rests_on, where);
   }
   for (std::size_t i = 0; i < lesson.shows.size(); ++i)
     check_names(lesson, lesson.shows[i].holds.names(), fmt::format("{}shows/{}", at, i));
@@ -145,6 +151,7 @@ std::string name_of_file(const fs::path& path) {
 }  // namespace
 
 std::string_view name_of(Standing standing) { return nth(kStandings, standing); }
+std::string_view name_of(PictureKind kind) { return nth(kPictures, kind); }
 
 Lesson parse_lesson(const std::string& text, const std::string& origin) {
   const nlohmann::json document = parse_json(text, origin);
@@ -156,7 +163,7 @@ Lesson parse_lesson(const std::string& text, const std::string& origin) {
   out.name = name_of_file(path);
   out.origin = origin;
   out.title = in.string("title");
-  out.question = in.string("question", "");
+  out.question = FigureText::parse(in.string("question", ""), in.where("question"));
   for (ObjectReader& plan : in.objects("plans")) out.plans.push_back(read_plan(plan, path.parent_path()));
   for (ObjectReader& picture : optional_objects(in, "pictures")) out.pictures.push_back(read_picture(picture));
   out.says = read_sayings(in, "says");

@@ -10,15 +10,17 @@
 //               ["strategy.data_parallel=funnel"] }],
 //     "pictures": [{ "kind": "steps" }, { "kind": "time" }, { "kind": "bars", "title": "Images per second", "figure":
 //     "samples_per_s" }], "says": ["The funnel takes {funnel.step_time / ddp.step_time|times} as long.",
-//              { "if": "funnel.time.bubble > 0.5 * funnel.step_time", "then": "...", "else": "..." }],
+//              { "if": "funnel.time.bubble > 0.5 * funnel.step_time", "then": "...", "else": "..." },
+//              { "say": "So the funnel costs time.", "rests_on": ["the funnel is slower"] }],
 //     "shows": [{ "claim": "the funnel is slower", "holds": "funnel.step_time > ddp.step_time" }],
 //     "next": ["rehearse simulate ..."] }
 //
 // A plan may have a "fleet" in place of a "scenario": a shared cluster that is played under its policy. Plans of one
 // lesson are all of one kind.
 //
-// Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp. All errors are Error (usage) with the place in
-// the file.
+// Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp, and texts are KEY.TEXT. A sentence whose figures
+// have no value, since a plan does not fit into memory, is left out, and the lesson says so. All errors are Error
+// (usage) with the place in the file.
 
 #include <optional>
 #include <string>
@@ -31,8 +33,8 @@ namespace rehearse {
 inline constexpr const char* kLessonSchema = "rehearse/lesson/v1";
 
 struct LessonPlan {
-  std::string key;  ///< Lower-case word: what figures start with, and the label in pictures.
-  std::string title;
+  std::string key;                   ///< Lower-case word: what figures start with, and the label in pictures.
+  FigureText title;                  ///< Its figures are the plan's own.
   std::string file;                  ///< Of the scenario or fleet, found from the lesson's own place.
   bool is_fleet = false;             ///< It is a shared cluster (rehearse/fleet/v1).
   std::vector<std::string> changes;  ///< As --set takes them.
@@ -43,9 +45,13 @@ enum class PictureKind {
   time,
   memory,
   bars,
+  ring,   ///< A ring all-reduce of all GPUs, step by step.
   nodes,  ///< Of fleets: which queue holds each node over time, and how many jobs wait.
   hours   ///< Of fleets: where all GPU-hours went.
 };
+
+/// "steps", "time", "memory", "bars", "ring", "nodes", "hours".
+[[nodiscard]] std::string_view name_of(PictureKind kind);
 
 struct LessonPicture {
   PictureKind kind = PictureKind::steps;
@@ -60,6 +66,8 @@ struct Saying {
   std::optional<Formula> condition;
   FigureText text;
   std::optional<FigureText> otherwise;
+  /// Claims of `shows` that its words rest on. Where one does not hold, that is said in the sentence's place.
+  std::vector<std::string> rests_on;
 };
 
 /// What the lesson is there to show; checked each time.
@@ -98,7 +106,8 @@ struct PopularClaim {
 struct Lesson {
   std::string name;    ///< Of its folder or file.
   std::string origin;  ///< The file.
-  std::string title, question;
+  std::string title;
+  FigureText question;  ///< May be empty; its figures are those that do not need a step.
   std::vector<LessonPlan> plans;
   std::vector<LessonPicture> pictures;
   std::vector<Saying> says;

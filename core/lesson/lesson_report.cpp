@@ -54,6 +54,26 @@ Table plan_table(const LessonReportAnswers& answers) {
   return table;
 }
 
+Said not_said(const std::string& reason) { return {"A remark does not apply here: " + reason + ".", false}; }
+
+/// Nothing where there is nothing to say.
+std::optional<Said> said(const Saying& s, const std::vector<std::string>& failed, const LessonReportAnswers& answers) {
+  for (const std::string& claim : s.rests_on)
+    if (std::find(failed.begin(), failed.end(), claim) != failed.end())
+      return not_said(fmt::format("it rests on this, which is not so: {}", claim));
+  const Said missing = not_said("a plan that it is about does not fit into memory");
+  const FigureText* text = &s.text;
+  const FigureLookup look = lookup(answers);
+  if (s.condition) {
+    const std::optional<double> chosen = s.condition->value(look);
+    if (!chosen) return missing;
+    if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
+  }
+  if (text == nullptr) return std::nullopt;
+  const std::optional<std::string> sentence = filled(*text, answers);
+  return sentence ? Said{*sentence, true} : missing;
+}
+
 std::string mark_of(const ReplayRow& row) {
   if (!row.predicted) return "no prediction";
   return row.measurement.standing == Standing::measured ? "" : std::string(name_of(row.measurement.standing));
@@ -150,16 +170,33 @@ ordered_json summary_json(const ReplayErrors& e) {
   return out;
 }
 
+/// As text: pages draw some kinds by themselves, and show the others as they are.
+ordered_json pictures_json(const Lesson& lesson, const LessonReportAnswers& answers) {
+  constexpr int kPageWidth = 80;
+  auto out = ordered_json::array();
+  for (const LessonPicture& p : lesson.pictures) {
+    const DocumentBlock block = draw_picture(p, answers);
+    if (const auto* picture = std::get_if<Picture>(&block))
+      out.push_back(
+          {{"kind", name_of(p.kind)}, {"title", picture->title}, {"text", picture->draw({.width = kPageWidth})}});
+  }
+  return out;
+}
+
 std::string json_text(const Lesson& lesson, const LessonReportAnswers& answers, const std::vector<ReplayRow>& rows) {
   ordered_json out{{"schema", kLessonResultSchema},
                    {"lesson", lesson.name},
                    {"title", lesson.title},
+                   {"question", filled(lesson.question, answers).value_or("")},
                    {"plans", ordered_json::array()}};
   for (const LessonAnswer& a : answers)
     out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
-  out["says"] = sentences(lesson.says, answers);
+  out["pictures"] = pictures_json(lesson, answers);
+  const std::vector<Said> said = sentences(lesson.says, lesson.shows, answers);
+  out["says"] = texts(said, true);
+  out["left_out"] = texts(said, false);
   out["shows"] = ordered_json::array();
-  const std::vector<std::string> failed = not_shown(lesson, answers);
+  const std::vector<std::string> failed = not_holding(lesson.shows, answers);
   for (const Showing& s : lesson.shows)
     out["shows"].push_back(
         {{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
@@ -184,19 +221,19 @@ Table records(const Lesson& lesson, const LessonReportAnswers& answers, const st
 
 }  // namespace
 
-std::vector<std::string> sentences(const std::vector<Saying>& says, const LessonReportAnswers& answers) {
+std::vector<Said> sentences(const std::vector<Saying>& says, const std::vector<Showing>& claims,
+                            const LessonReportAnswers& answers) {
+  std::vector<Said> out;
+  const std::vector<std::string> failed = not_holding(claims, answers);
+  for (const Saying& s : says)
+    if (std::optional<Said> one = said(s, failed, answers)) out.push_back(std::move(*one));
+  return out;
+}
+
+std::vector<std::string> texts(const std::vector<Said>& said, bool applies) {
   std::vector<std::string> out;
-  const FigureLookup look = lookup(answers);
-  for (const Saying& s : says) {
-    const FigureText* text = &s.text;
-    if (s.condition) {
-      const std::optional<double> chosen = s.condition->value(look);
-      if (!chosen) continue;
-      if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
-    }
-    if (text == nullptr) continue;
-    if (std::optional<std::string> said = text->fill(look)) out.push_back(std::move(*said));
-  }
+  for (const Said& s : said)
+    if (s.applies == applies) out.push_back(s.text);
   return out;
 }
 
@@ -230,9 +267,9 @@ bool holds(const Showing& showing, const LessonReportAnswers& answers) {
   return showing.holds.value(lookup(answers)).value_or(0) != 0;
 }
 
-std::vector<std::string> not_shown(const Lesson& lesson, const LessonReportAnswers& answers) {
+std::vector<std::string> not_holding(const std::vector<Showing>& claims, const LessonReportAnswers& answers) {
   std::vector<std::string> out;
-  for (const Showing& s : lesson.shows)
+  for (const Showing& s : claims)
     if (!holds(s, answers)) out.push_back(s.claim);
   return out;
 }
@@ -241,15 +278,16 @@ Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answer
   const std::vector<ReplayRow> rows = replay_rows(lesson, answers);
   Document out;
   out.blocks.push_back(Heading{lesson.title});
-  if (!lesson.question.empty()) out.blocks.push_back(Paragraph{lesson.question});
+  if (const auto question = filled(lesson.question, answers); question && !question->empty())
+    out.blocks.push_back(Paragraph{*question});
   out.blocks.push_back(plan_facts(answers));
   out.blocks.push_back(plan_table(answers));
   for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
   add_replay(lesson, rows, out);
-  for (std::string& s : sentences(lesson.says, answers)) out.blocks.push_back(Paragraph{std::move(s)});
+  for (Said& s : sentences(lesson.says, lesson.shows, answers)) out.blocks.push_back(Paragraph{std::move(s.text)});
   for (const PopularClaim& c : lesson.claims)
     out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
-  if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty())
+  if (const std::vector<std::string> failed = not_holding(lesson.shows, answers); !failed.empty())
     out.blocks.push_back(list_of("Not so here", failed));
   if (!lesson.next.empty()) {
     Facts next{"Go on", {}};

@@ -33,14 +33,25 @@ struct ReplayErrors {
 [[nodiscard]] std::vector<ReplayRow> replay_rows(const Lesson& lesson, const std::vector<LessonAnswer>& answers);
 [[nodiscard]] ReplayErrors replay_errors(const std::vector<ReplayRow>& rows);
 
-/// Sentences that can be said of the answers, filled in: those whose figures have values.
-[[nodiscard]] std::vector<std::string> sentences(const std::vector<Saying>& says,
-                                                 const std::vector<LessonAnswer>& answers);
+/// A sentence, filled in, or why it is not said.
+struct Said {
+  std::string text;
+  bool applies = true;
+};
+
+/// What there is to say of the answers. A sentence does not apply where one of `claims` that it rests on does not hold,
+/// or where one of its figures has no value.
+[[nodiscard]] std::vector<Said> sentences(const std::vector<Saying>& says, const std::vector<Showing>& claims,
+                                          const std::vector<LessonAnswer>& answers);
+/// The texts of those that apply, or of those that don't.
+[[nodiscard]] std::vector<std::string> texts(const std::vector<Said>& said, bool applies);
+
 /// A claim whose figures are missing does not hold.
 [[nodiscard]] bool holds(const Showing& showing, const std::vector<LessonAnswer>& answers);
 
-/// Those of `lesson.shows` that do not hold, by their claim; one whose figures are missing does not hold.
-[[nodiscard]] std::vector<std::string> not_shown(const Lesson& lesson, const std::vector<LessonAnswer>& answers);
+/// Those that do not hold, by their claim.
+[[nodiscard]] std::vector<std::string> not_holding(const std::vector<Showing>& claims,
+                                                   const std::vector<LessonAnswer>& answers);
 
 /// `answers` are in the order of the lesson's plans. Throws Error (usage) for figures that are not there.
 [[nodiscard]] Document lesson_document(const Lesson& lesson, const std::vector<LessonAnswer>& answers);

@@ -8,6 +8,7 @@
 #include "core/base/index.hpp"
 #include "core/lesson/bars.hpp"
 #include "core/lesson/fleet_pictures.hpp"
+#include "core/lesson/ring_picture.hpp"
 #include "core/report/formats/format.hpp"
 
 namespace rehearse {
@@ -120,6 +121,17 @@ DocumentBlock bars_of(const LessonPicture& picture, const std::vector<const Less
                  [bars](const TextStyle& style) { return draw_bars(bars, style); }};
 }
 
+DocumentBlock rings(const std::string& title, const std::vector<const LessonAnswer*>& answers) {
+  std::vector<std::pair<std::string, int>> shown;
+  for (const LessonAnswer* a : answers) shown.emplace_back(a->key, static_cast<int>(a->report.head.plan.gpus));
+  return Picture{title, [shown](const TextStyle& style) {
+                   std::string out;
+                   for (const auto& [key, gpus] : shown)
+                     out += (shown.size() > 1 ? key + ":\n" : "") + draw_ring(gpus, style);
+                   return out;
+                 }};
+}
+
 }  // namespace
 
 DocumentBlock draw_picture(const LessonPicture& picture, const PicturesAnswers& answers) {
@@ -127,6 +139,7 @@ DocumentBlock draw_picture(const LessonPicture& picture, const PicturesAnswers& 
   std::vector<Bar> bars;
   switch (picture.kind) {
     case PictureKind::steps: return steps(title("One step, all to one scale"), chosen(picture, answers, true));
+    case PictureKind::ring: return rings(title("A ring all-reduce, step by step"), chosen(picture, answers, false));
     case PictureKind::bars: return bars_of(picture, chosen(picture, answers, false));
     case PictureKind::time:
       for (const LessonAnswer* a : chosen(picture, answers, true)) bars.push_back(time_bar(*a));

@@ -46,8 +46,10 @@ void check(const LessonTask& task) {
   }
   for (std::size_t i = 0; i < task.goals.size(); ++i)
     check_plans_named(kPlans, task.goals[i].holds.names(), fmt::format("{}goals/{}", at, i));
-  for (std::size_t i = 0; i < task.says.size(); ++i)
+  for (std::size_t i = 0; i < task.says.size(); ++i) {
     check_plans_named(kPlans, names_in(task.says[i]), fmt::format("{}says/{}", at, i));
+    check_claims(task.goals, task.says[i].rests_on, fmt::format("{}says/{}", at, i));
+  }
 }
 
 }  // namespace

@@ -109,10 +109,11 @@ Document attempt_document(const LessonTask& task, const TaskAttempt& attempt, st
   out.blocks.emplace_back(std::move(goals));
   json["beyond"] = beyond;
   json["solved"] = solved;
-  std::vector<std::string> said;
-  if (solved) said = sentences(task.says, attempt.answers);
-  for (const std::string& s : said) out.blocks.emplace_back(Paragraph{s});
-  json["says"] = said;
+  std::vector<Said> said;
+  if (solved) said = sentences(task.says, task.goals, attempt.answers);
+  for (const Said& s : said) out.blocks.emplace_back(Paragraph{s.text});
+  json["says"] = texts(said, true);
+  json["left_out"] = texts(said, false);
   out.json = json.dump(2) + "\n";
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/kernels.hpp"
 #include "core/hardware/collective_constants.hpp"
@@ -237,6 +238,32 @@ Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprCon
   return Bytes{static_cast<double>(most) * size_of(dtype)};
 }
 
+/// Ranks on a node that load samples, and those that are handed what another loaded.
+struct Loaders {
+  int readers = 0, fed = 0;
+};
+
+Loaders loaders_beside(const Program& program, const Cluster& cluster, int rank) {
+  std::vector<Loaders> roles(program.roles.size());
+  for (std::size_t r = 0; r < roles.size(); ++r)
+    for (const Entry& e : program.roles[r].step)
+      for (const Body& body = nth(program.bodies, e.body); const auto v : body.graph.vertices()) {
+        const TaskKind& kind = body.graph[v].kind;
+        if (std::holds_alternative<InputTask>(kind)) roles[r].readers = 1;
+        if (const auto* m = std::get_if<P2pTask>(&kind); m != nullptr && m->direction == P2pTask::Direction::receive)
+          if (nth(program.edges, m->edge).kind == MessageKind::inputs) roles[r].fed = 1;
+      }
+  const NodeId node = cluster.node_of(nth(program.device_of_rank, rank));
+  Loaders out;
+  for (std::size_t r = 0; r < program.device_of_rank.size(); ++r) {
+    if (cluster.node_of(program.device_of_rank[r]) != node) continue;
+    const Loaders& role = nth(roles, program.role_of_rank[r]);
+    out.readers += role.readers;
+    out.fed += role.fed;
+  }
+  return {std::max(1, out.readers), out.fed};
+}
+
 }  // namespace
 
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
@@ -278,7 +305,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     const InputSettings& input = impl_->options.input;
     const Bytes bytes = input.sample * static_cast<double>(program.exprs.evaluate(in->samples, at));
     if (input.storage > BytesPerSecond{0})
-      out.time = bytes / (input.storage * (1.0 / impl_->gpus_beside(device(rank))));
+      out.time = bytes / (input.storage * (1.0 / loaders_beside(program, *impl_->cluster, rank).readers));
     if (input.gpudirect_storage) out.time = max(out.time, bytes / impl_->pcie_rate(device(rank)));
   } else if (std::holds_alternative<HostTask>(task.kind)) {
     const InputSettings& input = impl_->options.input;
@@ -286,7 +313,11 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     for (const Operand& o : task.operands)
       samples =
           static_cast<double>(program.local_extent(nth(program.tensors, nth(body.formals, o.formal).like), 0, at));
-    if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
+    if (input.decode_per_core > 0) {
+      const Loaders beside = loaders_beside(program, *impl_->cluster, rank);
+      const double loaders = 1 + static_cast<double>(beside.fed) / beside.readers;
+      out.time = Seconds{samples / (input.decode_per_core * input.workers * loaders)};
+    }
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
     const TaskTraffic t = traffic_of(program, task, body, at);
     out.time = kCopyCall + Bytes{t.written} / copy_rate(*impl_->cluster, impl_->host_paths, device(rank),
@@ -302,6 +333,7 @@ Seconds CostModel::launch_overhead(const Program& program, int rank) const {
 
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at,
                                  int launches) const {
+  check_stop();
   std::vector<BodyTask> tasks;
   Seconds host{0};
   const Seconds launch = launch_overhead(program, rank);

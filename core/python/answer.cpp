@@ -16,14 +16,14 @@ constexpr int kWidth = 100;  // Of text that nobody asked to be of another width
 
 class Taker : public cli::Caller {
  public:
-  Taker(Answer& answer, Stop& stop) : answer_(answer), stop_(stop) {}
+  Taker(Answer& answer, const StopAsked& stop) : answer_(answer), stop_(stop) {}
   void take(const Document& answer) override { answer_.document = answer; }
   void take(const HtmlReport& page) override { answer_.page = page; }
-  bool stops() override { return stop_.stops(); }
+  bool stops() override { return stop_(); }
 
  private:
   Answer& answer_;
-  Stop& stop_;
+  const StopAsked& stop_;
 };
 
 const cli::Verb& verb_called(const std::string& name) {
@@ -68,12 +68,13 @@ std::pair<std::string, std::string> Answer::verdict() const {
   return {said, advice.find('\n') == std::string::npos ? advice : ""};
 }
 
-Answer run_verb(const std::string& name, const Given& given, Stop& stop) {
+Answer run_verb(const std::string& name, const Given& given, const StopAsked& stop) {
   const cli::Verb& verb = verb_called(name);
   cli::Arguments arguments;
   for (const auto& [option, value] : given) arguments.add(option, value);
   Answer out;
   Taker taker(out, stop);
+  const StopScope scope(stop);
   std::ostringstream printed, notes;
   cli::Console console{printed, notes, {kWidth, false}, &taker};
   out.code = verb.run(arguments, console);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/stop.hpp"
 #include "core/cli/console.hpp"
 #include "core/report/formats/document.hpp"
 #include "core/report/html/html_report.hpp"
@@ -32,15 +33,8 @@ struct Answer {
 /// An option or an argument by position, by its long name ("--set", "SCENARIO"), and what was given for it.
 using Given = std::vector<std::pair<std::string, std::string>>;
 
-/// Asked whether the work is to end. Only the thread that runs the verb may ask Python.
-class Stop {
- public:
-  virtual ~Stop() = default;
-  [[nodiscard]] virtual bool stops() = 0;
-};
-
-/// Runs the verb called `name`. Throws what verbs throw: Error, cli::Interrupted, and Error (usage) for an unknown
-/// verb.
-[[nodiscard]] Answer run_verb(const std::string& name, const Given& given, Stop& stop);
+/// Runs the verb called `name`. `stop`, which any thread may call, says whether the work is to end. Throws what verbs
+/// throw: Error, cli::Interrupted, Stopped (core/base/stop.hpp), and Error (usage) for an unknown verb.
+[[nodiscard]] Answer run_verb(const std::string& name, const Given& given, const StopAsked& stop);
 
 }  // namespace rehearse::python

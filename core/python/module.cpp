@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <new>
-#include <thread>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -12,6 +12,7 @@
 #include "core/api/build_info.hpp"
 #include "core/api/data_directory.hpp"
 #include "core/base/error.hpp"
+#include "core/base/stop.hpp"
 #include "core/cli/run/run_watch.hpp"
 #include "core/cli/verb.hpp"
 #include "core/python/answer.hpp"
@@ -30,29 +31,51 @@ py::str text_of(const std::string& text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-/// Python's signals, heard on the thread that called: other threads only see what it heard.
-class Signals : public Stop {
+/// Python's signals, which only the thread that called can ask for. It does while another one works.
+class Signals {
  public:
-  bool stops() override {
-    if (heard_) return true;
-    if (std::this_thread::get_id() != caller_ || Clock::now() < next_) return false;
-    next_ = Clock::now() + kEvery;
-    const py::gil_scoped_acquire python;
-    heard_ = PyErr_CheckSignals() != 0;
-    if (heard_) raised_ = std::make_unique<py::error_already_set>();  // It takes the error out of the thread's state.
-    return heard_;
+  /// Returns when `working` is done. What a signal's handler raises is kept, and ends the work.
+  void heed_until(const std::future<void>& working) {
+    while (working.wait_for(kEvery) != std::future_status::ready) {
+      if (heard_) continue;
+      const py::gil_scoped_acquire python;
+      if (PyErr_CheckSignals() == 0) continue;
+      raised_ = std::make_unique<py::error_already_set>();  // It takes the error out of the thread's state.
+      heard_ = true;
+    }
   }
-  /// What a signal's handler raised, KeyboardInterrupt as a rule; null for nothing.
+  [[nodiscard]] bool heard() const { return heard_; }
+  /// KeyboardInterrupt as a rule; null for nothing.
   [[nodiscard]] const py::error_already_set* raised() const { return raised_.get(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kEvery{50};
-  std::thread::id caller_ = std::this_thread::get_id();
-  Clock::time_point next_ = Clock::now() + kEvery;
   std::atomic<bool> heard_{false};
   std::unique_ptr<py::error_already_set> raised_;
 };
+
+struct Failure {
+  int code = 0;
+  std::string what, where, hint;
+};
+
+/// Runs the verb; what it throws is in `failure`.
+Answer run_verb_safely(const std::string& verb, const Given& given, const Signals& signals, Failure& failure) {
+  try {
+    return run_verb(verb, given, [&signals] { return signals.heard(); });
+  } catch (const Error& e) {
+    failure = {static_cast<int>(e.kind), e.what(), e.where, e.hint};
+  } catch (const cli::Interrupted&) {
+    failure.code = cli::kInterrupted;
+  } catch (const Stopped&) {
+    failure.code = cli::kInterrupted;
+  } catch (const std::bad_alloc&) {
+    failure = {static_cast<int>(ErrorKind::unavailable), "not enough memory on this machine", "", ""};
+  } catch (const std::exception& e) {
+    failure = {kInternalError, e.what(), "internal error", "please report it with the scenario that shows it"};
+  }
+  return {};
+}
 
 [[noreturn]] void raise(int code, const std::string& what, const std::string& where, const std::string& hint) {
   const py::object error =
@@ -64,24 +87,13 @@ class Signals : public Stop {
 /// The verb's answer, Python's lock released while it works.
 Answer call(const std::string& verb, const Given& given) {
   Signals signals;
-  struct Failure {
-    int code = 0;
-    std::string what, where, hint;
-  } failure;
+  Failure failure;
   Answer out;
   {
     const py::gil_scoped_release others_run;
-    try {
-      out = run_verb(verb, given, signals);
-    } catch (const Error& e) {
-      failure = {static_cast<int>(e.kind), e.what(), e.where, e.hint};
-    } catch (const cli::Interrupted&) {
-      failure.code = cli::kInterrupted;
-    } catch (const std::bad_alloc&) {
-      failure = {static_cast<int>(ErrorKind::unavailable), "not enough memory on this machine", "", ""};
-    } catch (const std::exception& e) {
-      failure = {kInternalError, e.what(), "internal error", "please report it with the scenario that shows it"};
-    }
+    const std::future<void> working =
+        std::async(std::launch::async, [&] { out = run_verb_safely(verb, given, signals, failure); });
+    signals.heed_until(working);
   }
   if (signals.raised() != nullptr) {
     if (out.document) py::setattr(signals.raised()->value(), "answer", py::cast(out));

@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/base/portable.hpp"
+#include "core/base/stop.hpp"
 #include "core/base/worker_threads.hpp"
 #include "core/strategy/no_lowering.hpp"
 

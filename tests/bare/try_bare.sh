@@ -3,10 +3,11 @@
 # compiler cache. Prints how long each took. Needs root, debootstrap and the Debian archive that this machine uses.
 #
 # usage: try_bare.sh SUITE FOLDER [STEP...]    SUITE: bookworm or trixie; FOLDER: where the systems are made, 6 GB each
-# steps: demo test package (default: all three, in this order). PACKAGE=FILE installs that package instead of what `package` made.
+# steps: demo test package python (default: the first three, in this order). PACKAGE=FILE installs that package instead of what `package` made.
+# python: the Python module, installed by cmake and, where Debian has scikit-build-core, by pip; the front page's lines run where no compiler is.
 # A system that is there already is used again as it is; remove FOLDER/SUITE to begin from nothing.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 suite=$1 folder=$(realpath -m "$2")
 shift 2
 steps=("${@:-demo test package}")
@@ -46,6 +47,39 @@ timed() {
   return $code
 }
 
+# in_user COMMAND: in the system without a compiler, away from any source.
+in_user() { chroot "$root-user" env -i HOME=/tmp PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 sh -c "cd /srv && $*"; }
+
+# The front page's Python as a user runs it: wherever they are, and what it prints.
+run_front_page() {
+  sed -n '/^```python$/,/^```$/{/^```/!p}' "$source/README.md" >"$root-user/srv/front_page.py"
+  in_user python3 front_page.py | tee -a "$results" >&2
+}
+
+try_python() {
+  local libraries
+  timed python_deps "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends pybind11-dev python3-dev"
+  timed python_build "./bootstrap install-deps && cmake --preset demo -DREHEARSE_PYTHON=ON && cmake --build build/default --target rehearse rehearse_python_package"
+  timed python_install "DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component python && DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component program"
+  libraries=$(chroot "$root" sh -c 'ldd /srv/installed/usr/local/lib/python3*/dist-packages/rehearse/_core*.so' | awk '$3 ~ "^/" {print $3}' |
+    xargs -n 1 chroot "$root" sh -c 'dpkg -S "$(realpath "$0")" 2>/dev/null || dpkg -S "/usr$(realpath "$0")"' | cut -d: -f1 | sort -u)
+  # shellcheck disable=SC2086
+  make_system "$root-user" ca-certificates python3 $libraries
+  cp -a "$root/srv/installed/usr/local/." "$root-user/usr/local/"
+  run_front_page
+  say "$suite: the module that cmake installed runs in $(in_user python3 --version)"
+  if chroot "$root" apt-cache show python3-scikit-build-core >/dev/null 2>&1; then
+    timed python_pip_deps "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends python3-pip python3-scikit-build-core python3-pybind11"
+    timed python_wheel "pip wheel . --no-build-isolation --no-deps -w /srv/wheel"
+    rm -rf "$root-user/usr/local/lib/python3"*/dist-packages/rehearse "$root-user/usr/local/share/rehearse" "$root-user/usr/local/bin/rehearse"
+    make_system "$root-user" python3-pip
+    cp "$root"/srv/wheel/*.whl "$root-user/srv/"
+    in_user pip install --no-index --break-system-packages /srv/rehearse-*.whl >"$folder/pip.log" 2>&1
+    run_front_page
+    say "$suite: the module that pip installed runs, without a network"
+  fi
+}
+
 mkdir -p "$folder"
 say "$suite, $(git -C "$source" rev-parse --short HEAD), $(nproc) cores"
 make_system "$root" git ca-certificates
@@ -64,6 +98,7 @@ for step in "${steps[@]}"; do
       ! chroot "$root-user" sh -c 'command -v c++ || command -v g++ || command -v clang' || { say "the system has a compiler"; exit 1; }
       chroot "$root-user" sh -c 'cd /srv && rehearse simulate scenarios/gpt3_175b_a100_1024.json' | sed -n 4,6p | tee -a "$results" >&2
       say "$suite: $(du -h "$package" | cut -f1) package installed and run without a compiler" ;;
+    python) try_python ;;
     *) say "no step '$step'"; exit 2 ;;
   esac
 done

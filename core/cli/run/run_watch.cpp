@@ -92,8 +92,4 @@ void RunWatch::clear() {
 
 bool errors_on_terminal() { return isatty(STDERR_FILENO) == 1; }
 
-void check_caller(const Console& console) {
-  if (console.caller != nullptr && console.caller->stops()) throw Interrupted();
-}
-
 }  // namespace rehearse::cli

@@ -62,8 +62,4 @@ class RunWatch {
 /// Whether standard error is a terminal.
 [[nodiscard]] bool errors_on_terminal();
 
-/// Throws Interrupted where the console's caller wants the work to end. Without a caller nothing happens, and Ctrl-C
-/// ends the program wherever it is: for work that leaves nothing to show when it is interrupted.
-void check_caller(const Console& console);
-
 }  // namespace rehearse::cli

@@ -9,7 +9,6 @@
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/run/run_watch.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/json_text.hpp"
@@ -47,8 +46,8 @@ Wanted parse_wanted(const std::string& word) {
 /// Whether the file is an answer rather than a question.
 bool is_result(const std::string& file) { return begins_with_schema(file, kResultSchema); }
 
-ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all, const std::string& backend, bool fold,
-                      const Console& console) {
+ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all, const std::string& backend,
+                      bool fold) {
   std::vector<std::string> changes = all;
   changes.insert(changes.end(), wanted.changes.begin(), wanted.changes.end());
   const Session session = open_session(wanted.file, changes);
@@ -58,7 +57,6 @@ ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all,
   options.fold = fold;
   options.suggest = false;
   options.pictured = 8;
-  options.progress = [&console](const RunProgress&) { check_caller(console); };
   const StepReport report = simulate(session, program, options);
   ComparedStep out;
   out.plan = report.head.plan;
@@ -121,7 +119,6 @@ int compare_trace(const std::vector<std::string>& words, const Arguments& argume
   // Folded ranks leave no spans: one of each role stands for them.
   if (options.traced.empty() || !arguments.has("--no-fold"))
     for (const GanttRow& row : role_rows(program)) options.traced.insert(row.rank);
-  options.progress = [&console](const RunProgress&) { check_caller(console); };
   options.all_flows = true;  // So that each collective leaves its own span.
   const StepReport report = simulate(session, program, options);
   std::set<int> played;
@@ -157,7 +154,7 @@ int compare(const Arguments& arguments, Console& console) {
         throw Error(ErrorKind::usage, "a stored result cannot be changed", words[i], "compare the scenario instead");
       steps.push_back(read_result(read_text(w.file), w.file));
     } else {
-      steps.push_back(compared(w, arguments.all("--set"), backend, !arguments.has("--no-fold"), console));
+      steps.push_back(compared(w, arguments.all("--set"), backend, !arguments.has("--no-fold")));
     }
     steps.back().name = origin_of(words[i]);
   }

@@ -202,9 +202,11 @@ std::vector<std::string> task_names(const DataDirectory& data) {
 Blocks explain_lesson(const std::string& name, const std::vector<std::string>& files, const char* kind) {
   const Lesson lesson = load_lesson(find_lesson(name, files, kind));
   Blocks out{Paragraph{fmt::format("{}: {}", lesson.name, lesson.title)}};
-  if (!lesson.question.empty()) out.emplace_back(Paragraph{lesson.question});
+  const std::vector<LessonAnswer> answers = unplayed_plans(lesson);
+  if (const auto question = filled(lesson.question, answers); question && !question->empty())
+    out.emplace_back(Paragraph{*question});
   Facts plans{"Plans", {}};
-  for (const LessonPlan& p : lesson.plans) plans.rows.emplace_back(p.key, p.title);
+  for (const LessonAnswer& a : answers) plans.rows.emplace_back(a.key, a.title);
   out.emplace_back(std::move(plans));
   out.emplace_back(Facts{"", {{"play it", fmt::format("rehearse {} {}", kind, lesson.name)}}});
   return out;

@@ -31,13 +31,15 @@ Console page(Console& console) {
 int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
-  const std::vector<LessonAnswer> answers = play_plans(
-      lesson, arguments.all("--set"), chosen_backend(arguments, console), [&console] { check_caller(console); });
+  const std::vector<LessonAnswer> answers =
+      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
   write_html(verb, document, arguments, console, [&] { return lesson_pictures(answers); });
-  return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
+  return not_holding(lesson.shows, answers).empty() || arguments.has("--set")
+             ? 0
+             : static_cast<int>(ErrorKind::check_failed);
 }
 
 void refuse_page_of_list(const std::string& verb, const Arguments& arguments) {
@@ -113,8 +115,7 @@ int replay(const Arguments& arguments, Console& console) {
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {
     Lesson lesson = load_lesson(file);
-    std::vector<ReplayRow> rows =
-        replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend, [&console] { check_caller(console); }));
+    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend));
     all.push_back({std::move(lesson), std::move(rows)});
   }
   Console narrow = page(console);

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "core/base/stop.hpp"
+
 namespace rehearse::nccl {
 namespace {
+
+constexpr int kStepsUntilAsked = 1024;  // Whether the work is to end: under a millisecond of search.
 
 /// To three decimals, halves away from zero, as roundf; inline, because a search does it millions of times.
 void subtract(float& from, float amount) {
@@ -168,7 +172,7 @@ void ChannelSearch::finish_channel(Walk& w, int& steps) {
 
 void ChannelSearch::at_gpu(Walk& w, int g, int step, int to_net, int to_first, Order order, int& steps) {
   if (steps <= 0) return;
-  --steps;
+  if (--steps % kStepsUntilAsked == 0) check_stop();
   if (step == gpus_) return finish_channel(w, steps);
   Graph& graph = w.graph;
   const int channel = graph.channels;

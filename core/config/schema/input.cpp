@@ -17,7 +17,7 @@ void add_input(std::vector<Field>& t) {
   t.push_back(input("storage", &InputSettings::storage, "Rate at which one node reads samples.")
                   .in(0, 1e15)
                   .like("2GB/s")
-                  .more("Shared by the GPUs of the node. 0 is no limit.")
+                  .more("Shared by the ranks of the node that load. 0 is no limit.")
                   .seldom());
   t.push_back(input("decode_per_core", &InputSettings::decode_per_core, "Samples per second that one CPU core decodes.")
                   .in(0, 1e15)
@@ -27,6 +27,7 @@ void add_input(std::vector<Field>& t) {
   t.push_back(input("workers", &InputSettings::workers, "Loader processes per GPU, a core each.")
                   .in(1, 100000)
                   .like("8")
+                  .more("Where one rank loads for all (DataParallel), it has those of all.")
                   .seldom());
   t.push_back(input("gpudirect_storage", &InputSettings::gpudirect_storage,
                     "Samples go from storage to GPU memory, past the CPU.")

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/estimate/walk/call_prices.hpp"
 #include "core/estimate/walk/walk_lane.hpp"
 
@@ -43,6 +44,8 @@ class Earliest {
   std::vector<std::size_t> winners_;
 };
 
+constexpr std::uint32_t kAskEvery = 4096;
+
 class Walk {
  public:
   Walk(const Program& program, int steps, CallPrices& prices, KindsOfRanks ranks)
@@ -61,7 +64,8 @@ class Walk {
       for (std::size_t i = 0; i < lanes_[k].role().ops.size(); ++i)
         if (lanes_[k].role().ops[i].dependencies == 0) push(static_cast<int>(k), static_cast<std::int32_t>(i));
     settle();
-    while (earliest_.time() < std::numeric_limits<double>::infinity()) {
+    for (std::uint32_t turn = 0; earliest_.time() < std::numeric_limits<double>::infinity(); ++turn) {
+      if (turn % kAskEvery == 0) check_stop();
       const auto k = static_cast<int>(earliest_.first());
       double end = 0;
       const std::int32_t op = nth(lanes_, k).advance(end);

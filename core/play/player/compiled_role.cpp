@@ -11,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/play/player/body_expressions.hpp"
 #include "core/play/player/closed_body.hpp"
 #include "core/play/player/role_operations.hpp"
@@ -53,7 +54,10 @@ class Compiler {
     for (step_ = 0; step_ < options_.steps; ++step_) {
       events_.emplace_back(static_cast<std::size_t>(role_.events));
       graph_ = -1;
-      for (int i = 0; i < static_cast<int>(role_.step.size());) i += add_at(i);
+      for (int i = 0; i < static_cast<int>(role_.step.size());) {
+        check_stop();
+        i += add_at(i);
+      }
     }
     operations_.finish(out_);
     return std::move(out_);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/play/audit.hpp"
 #include "core/play/player/accounts.hpp"
 #include "core/play/player/actors.hpp"
@@ -217,7 +218,10 @@ class Player final : public OnePlayer {
     const CompiledRole& c = *nth(actors_, actor).role;
     const PlayOp& op = nth(c.ops, index);
     accounts_.end(actor, index, op, now());
-    if (++done_ % kReportEvery == 0 && options_.progress) options_.progress({done_, operations_, clock_.now()});
+    if (++done_ % kReportEvery == 0) {
+      check_stop();
+      if (options_.progress) options_.progress({done_, operations_, clock_.now()});
+    }
     if (--left_in_step_[static_cast<std::size_t>(actor) * step_end_.size() + static_cast<std::size_t>(op.step)] == 0)
       nth(step_end_, op.step) = std::max(nth(step_end_, op.step), now());
     for (std::int32_t i = 0; i < op.successor_count; ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 #include <tuple>
 
@@ -17,11 +18,19 @@ constexpr int kLeastCells = 20;
 const std::string kCut = " ~ ";
 constexpr char kIdle = '.', kReduce = '=', kOptimizer = 'o', kInput = 'i';
 
-char symbol_of(const Span& span) {
-  if (span.kind == SpanKind::input) return kInput;
-  if (span.kind != SpanKind::compute) return kReduce;
-  if (span.microbatch < 0) return kOptimizer;
-  return static_cast<char>(span.backward ? 'a' + span.microbatch % 26 : '0' + span.microbatch % 10);
+/// What a span is drawn as: passes are told apart though they share a character.
+struct Mark {
+  char symbol = kIdle;
+  int microbatch = -1;
+  auto operator<=>(const Mark&) const = default;
+  [[nodiscard]] bool pass() const { return microbatch >= 0; }
+};
+
+Mark mark_of(const Span& span) {
+  if (span.kind == SpanKind::input) return {kInput};
+  if (span.kind != SpanKind::compute) return {kReduce};
+  if (span.microbatch < 0) return {kOptimizer};
+  return {static_cast<char>(span.backward ? 'a' + span.microbatch % 26 : '0' + span.microbatch % 10), span.microbatch};
 }
 
 const char* colour_of(char symbol) {
@@ -50,34 +59,54 @@ class Cells {
     for (auto c = static_cast<std::size_t>(std::clamp(first, 0.0, n));
          c < shares_.size() && static_cast<double>(c) < last; ++c) {
       const double at = static_cast<double>(c);
-      shares_[c][symbol_of(span)] += std::min(at + 1, last) - std::max(at, first);
+      shares_[c][mark_of(span)] += std::min(at + 1, last) - std::max(at, first);
     }
   }
 
-  [[nodiscard]] std::string text() const {
+  /// What filled most of each slice. A pass that nowhere fills most of one gets the slice that it has the most of,
+  /// where what stood there keeps another. `hidden` counts the passes for which there is none.
+  [[nodiscard]] std::string text(std::size_t& hidden) const {
+    std::vector<Mark> marks;
+    std::map<Mark, int> cells;
+    for (const auto& shares : shares_) ++cells[marks.emplace_back(most_of(shares))];
+    std::map<Mark, std::pair<double, std::size_t>> lost;  // The largest share of each, and where.
+    for (std::size_t c = 0; c < shares_.size(); ++c)
+      for (const auto& [mark, share] : shares_[c])
+        if (mark.pass() && !cells.contains(mark)) lost[mark] = std::max(lost[mark], {share, c});
+    for (const auto& [mark, best] : lost) {
+      Mark& there = marks[best.second];
+      if (there.symbol != kIdle && cells[there] < 2) {
+        ++hidden;
+        continue;
+      }
+      --cells[there];
+      there = mark;
+      cells[mark] = 1;
+    }
     std::string out;
-    for (const auto& shares : shares_) out += symbol(shares);
+    for (const Mark& mark : marks) out += mark.symbol;
     return out;
   }
 
  private:
-  static char symbol(const std::map<char, double>& shares) {
-    char best = kIdle;
+  static Mark most_of(const std::map<Mark, double>& shares) {
+    Mark best;
     double most = 0, computing = 0, reducing = 0, reading = 0;
-    for (const auto& [s, share] : shares) {
+    for (const auto& [mark, share] : shares) {
+      const char s = mark.symbol;
       (s == kReduce ? reducing : s == kInput ? reading : computing) += share;
       if (s != kReduce && s != kInput && share > most) {
-        best = s;
+        best = mark;
         most = share;
       }
     }
     if (computing >= 0.5) return best;
-    if (reducing >= 0.5) return kReduce;
-    return reading >= 0.5 ? kInput : kIdle;
+    if (reducing >= 0.5) return {kReduce};
+    return {reading >= 0.5 ? kInput : kIdle};
   }
 
   Seconds begin_, slice_;
-  std::vector<std::map<char, double>> shares_;
+  std::vector<std::map<Mark, double>> shares_;
 };
 
 /// Time of one pass: the median over chunks and microbatches of what their forward spans add up to.
@@ -158,14 +187,15 @@ std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Se
                        const TextStyle& style, const GanttOptions& options) {
   const auto [label, windows] = frame_of(trace, rows, begin, end, style, options.cut);
   std::string out;
+  std::size_t hidden = 0;
   for (const GanttRow& row : rows) {
     std::string line;
     for (const Window& w : windows) {
       Cells cells(w.begin, w.end, w.cells);
       for (const Span& span : trace.spans)
         if (span.rank == row.rank && drawn(span, options)) cells.add(span);
-      line +=
-          (line.empty() ? "" : kCut) + blank_after_gantt(cells.text(), (options.until - w.begin) / (w.end - w.begin));
+      line += (line.empty() ? "" : kCut) +
+              blank_after_gantt(cells.text(hidden), (options.until - w.begin) / (w.end - w.begin));
     }
     out += fmt::format("{:<{}} |{}|\n", row.label, label, style.colour ? coloured(line) : line);
   }
@@ -180,7 +210,8 @@ std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Se
       "1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = {} alone, o optimizer, . idle{}",
       to_string((windows[0].end - windows[0].begin) / windows[0].cells, 3),
       options.communication ? "communication" : "gradient reduction", windows.size() > 1 ? ", ~ left out" : "");
-  return out + wrap(legend, style.width) + "\n";
+  const std::string shorter = hidden > 0 ? fmt::format("; {} passes are too short to be seen here", hidden) : "";
+  return out + wrap(legend + shorter, style.width) + "\n";
 }
 
 }  // namespace rehearse

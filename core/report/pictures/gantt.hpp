@@ -5,7 +5,8 @@
 //
 // Digits are forward passes (microbatch modulo 10), letters backward passes (a is microbatch 0, modulo 26), 'o' the
 // optimizer, '=' gradient reduction while nothing computes, '.' idle. A step too long for one character per forward
-// pass is shown by its beginning and its end, which is where a pipeline differs from stage to stage:
+// pass is shown by its beginning and its end, which is where a pipeline differs from stage to stage. A pass that is
+// shorter than a character gets one where its neighbours leave it one, and the legend counts those that get none:
 //
 //   stage 0 |0011223344556677aabb ~ yy88zz99aabb==oo|
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/index.hpp"
+#include "core/base/stop.hpp"
 #include "core/program/body.hpp"
 
 namespace rehearse {
@@ -263,6 +264,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
 }
 
 BodyBuilder::Finished BodyBuilder::finish() {
+  check_stop();
   Program& p = frame_.program;
   p.bodies.push_back(std::move(*body_));
   const auto same = std::find(p.binding_sets.begin(), p.binding_sets.end(), bindings_);

@@ -172,6 +172,9 @@ CentralBodies::Made CentralBodies::make_gradients(const std::vector<ParamRef>& p
 CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<CentralInput>& inputs) {
   const std::string key = fmt::format("load {}", block);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
+  if (step_.resident())
+    throw Error(ErrorKind::usage, "one rank loads for all, through its host's memory", "input.resident",
+                "set it to false, or strategy.data_parallel to replicas");
   BodyBuilder body(frame_, "inputs.scatter", Phase::other);
   for (const auto& [id, field] : inputs) {
     std::vector<int> slices{body.bound("slice", id, {{}, true, false})};
@@ -186,6 +189,8 @@ CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<Cent
     const int host = body.scratch("batch", frame_.add_tensor(other));
     const ExprId samples = step_.samples_read(body.tensor(host), StepBodies::reads_samples(block, field));
     body.add(task("read", InputTask{samples, frame_.program.first_sample, name, field}, {write(host)}, frame_.io));
+    if (step_.decodes(StepBodies::reads_samples(block, field)))
+      body.add(task("decode", HostTask{"data_loader.decode"}, {update(host)}, frame_.host));
     std::vector<Operand> copied{read(host)};
     for (const int s : slices) copied.push_back(write(s));
     body.add(task("to_device", CopyTask{}, copied, frame_.copies));

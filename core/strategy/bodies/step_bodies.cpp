@@ -13,6 +13,12 @@ namespace rehearse {
 
 namespace {
 
+const SettingKey<bool> kResident = declare_key(
+    "input.resident", false, "Samples are in GPU memory already.",
+    {.detail = "Nothing is read, decoded or copied, as of a benchmark on made-up data. false: a batch is copied from "
+               "host memory at least.",
+     .example = "true"});
+
 /// Whether parameter `p` is the table that tokens, or positions, are looked up in.
 bool is_embedding(const BlockSpec& spec, std::size_t p) {
   return std::any_of(spec.ops.begin(), spec.ops.end(), [p](const OpSpec& op) {
@@ -152,12 +158,19 @@ ExprId StepBodies::samples_read(const Tensor& host, bool from_storage) const {
   return workload_.input.sample > Bytes{0} && !from_storage ? ExprPool::kZero : frame_.local(host, 0);
 }
 
+bool StepBodies::decodes(bool from_storage) const {
+  const InputSettings& from = workload_.input;
+  return from.sample > Bytes{0} && from.decode_per_core > 0 && from_storage;
+}
+
+bool StepBodies::resident() const { return kResident(workload_.input); }
+
 /// One field of the samples: from storage, where they are read from there, decoded, to the device.
 void StepBodies::bring(BodyBuilder& body, int device, const std::string& name, SampleField field, bool from_storage) {
   const InputSettings& from = workload_.input;
-  const bool with_samples = from.sample > Bytes{0} && !from_storage;
-  const InputTask samples{samples_read(body.tensor(device), from_storage), frame_.program.first_sample, name, field};
-  if (from.sample > Bytes{0} && from.gpudirect_storage) {
+  const ExprId read_here = resident() ? ExprPool::kZero : samples_read(body.tensor(device), from_storage);
+  const InputTask samples{read_here, frame_.program.first_sample, name, field};
+  if (resident() || (from.sample > Bytes{0} && from.gpudirect_storage)) {
     body.add({.name = "read",
               .kind = samples,
               .operands = {write(device)},
@@ -179,7 +192,7 @@ void StepBodies::bring(BodyBuilder& body, int device, const std::string& name, S
             .stream = frame_.io,
             .phase = Phase::other,
             .predicate = ExprPool::kOne});
-  if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples) {
+  if (decodes(from_storage)) {
     body.add({.name = "decode",
               .kind = HostTask{"data_loader.decode"},
               .operands = {update(source)},

@@ -49,6 +49,10 @@ class StepBodies {
   Made input(int block, const std::vector<int>& integer_tensors);
   /// Whether this input of a block is what samples are read from storage for: labels come with the samples that they
   /// belong to, and noise is drawn.
+  /// Whether a field of the samples is decoded on the host after it was read.
+  [[nodiscard]] bool decodes(bool from_storage) const;
+  /// Whether samples are where they are used (input.resident).
+  [[nodiscard]] bool resident() const;
   [[nodiscard]] static bool reads_samples(int block, SampleField field) {
     return block == 0 && field != SampleField::noise;
   }

@@ -25,13 +25,14 @@ StrategySettings replicas(int dp) {
   return s;
 }
 
-Estimate with_input(const InputSettings& input) {
+Estimate with_input(const InputSettings& input, DataParallelism kind = DataParallelism::replicas) {
   Workload w = gpt2(8);
   w.input = input;
   CostModel::Options options;
   options.input = input;
   const auto site = make_site("dgx_h100", 1, "single_switch", options);
-  const StrategySettings s = replicas(8);
+  StrategySettings s = replicas(8);
+  s.data_parallel = kind;
   return estimate(lower(w, s, site->cluster), site->cost, s, 6);
 }
 
@@ -63,6 +64,28 @@ TEST_CASE("a step takes as long as the cores need to decode, and half as long wi
   CHECK(std::abs(with_input(input).step_time.value() - 0.5) < 0.01);
   input.gpudirect_storage = true;
   CHECK(with_input(input).step_time.value() < 0.2);
+}
+
+TEST_CASE("a funnel's one loader has its node's storage to itself, and the cores of all") {
+  InputSettings input;
+  input.sample = Bytes{1e9};
+  input.storage = BytesPerSecond{2e9};
+  CHECK(std::abs(with_input(input, DataParallelism::funnel).step_time.value() - 8e9 / 2e9) < 0.01 * 4);
+  input = {};
+  input.sample = Bytes{1e5};
+  input.decode_per_core = 0.25;  // Eight samples on eight times four cores: a second.
+  CHECK(std::abs(with_input(input, DataParallelism::funnel).step_time.value() - 1) < 0.1);
+}
+
+TEST_CASE("samples that are in GPU memory already cost nothing") {
+  InputSettings copied, resident;
+  resident.declared.set("input.resident", true);
+  resident.sample = Bytes{1e9};
+  resident.storage = BytesPerSecond{1e6};
+  resident.decode_per_core = 0.01;
+  CHECK(with_input(resident).step_time <= with_input(copied).step_time);
+  CHECK(with_input(resident).breakdown[TimeCategory::input] == Seconds{0});
+  CHECK_THROWS_AS(with_input(resident, DataParallelism::funnel), Error);
 }
 
 TEST_CASE("a funnel is slower than replicas, and gains less from every further GPU") {

@@ -6,7 +6,6 @@
 #include "core/cli/html_output.hpp"
 #include "core/cli/max_error.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/run/run_watch.hpp"
 #include "core/report/formats/text_output.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 
@@ -37,7 +36,6 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   options.fit_ranges = arguments.has("--write-ranges");
   options.agreement = arguments.text("--agreement");
   options.write_scenarios = arguments.text("--write-scenarios");
-  options.progress = [&console](int, int) { check_caller(console); };
   const ValidateAnswer answer = rehearse::validate(files, options);
   const Scoreboard& board = answer.board;
   if (arguments.has("--write-scenarios"))

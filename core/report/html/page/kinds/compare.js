@@ -143,21 +143,69 @@ const difference_section = (a, d, i, steps) => {
   });
 };
 
+// What the fullest GPU of each plan needs, also of a plan that does not fit.
+const lesson_memory = (a) => {
+  const plans = a.plans.map((p, at) => ({ ...p, at })).filter((p) => p.figures && p.figures.needed > 0);
+  if (plans.length === 0) return;
+  const used = Object.keys(words.memory).filter((key) => plans.some((p) => p.figures[`memory.${key}`] > 0));
+  const over = plans.filter((p) => !p.figures.fits);
+  section({
+    id: 'memory',
+    title: 'Memory that the fullest GPU needs',
+    see: over.length > 0 ? `${over.map((p) => p.key).join(', ')}: does not fit.` : 'Every plan fits.',
+    tables: [
+      table(
+        'Peak memory by category',
+        [
+          { title: 'plan' },
+          { title: '' },
+          { title: 'needed', number: true },
+          { title: 'capacity', number: true },
+          ...used.map((key) => ({ title: words.memory[key], number: true })),
+        ],
+        plans.map((p) => [
+          p.key,
+          p.figures.fits ? '' : 'does not fit',
+          cell(p.figures.needed, 'gib', { path: `answer.plans.${p.at}.figures.needed` }),
+          cell(p.figures.capacity, 'gib', { path: `answer.plans.${p.at}.figures.capacity` }),
+          ...used.map((key) => cell(p.figures[`memory.${key}`] || 0, 'gib')),
+        ]),
+      ),
+    ],
+  });
+};
+
+// Kinds of pictures that are characters here, too; steps, time and memory are drawn from figures.
+const kTextPictures = ['ring', 'bars', 'nodes', 'hours'];
+
+const text_pictures = (a) =>
+  (a.pictures || [])
+    .filter((p) => kTextPictures.includes(p.kind))
+    .forEach((p) =>
+      main().append(
+        element('section', {}, element('h2', {}, p.title), element('pre', { class: 'scroll text-picture', tabindex: 0, role: 'img', 'aria-label': p.title }, p.text)),
+      ),
+    );
+
 const lesson_page = (a) => {
   const time = (f) => Object.fromEntries(Object.keys(words.time).map((key) => [key, f[`time.${key}`] || 0]));
   const plans = a.plans.filter((p) => p.figures && p.figures['step_time'] > 0);
-  open_page(a.title || a.lesson, null, (a.says || [])[0]);
-  if (plans.length > 0) {
-    const at = (p) => a.plans.indexOf(p);
+  open_page(a.title || a.lesson, a.question || null, (a.says || [])[0]);
+  const at = (p) => a.plans.indexOf(p);
+  const shown = a.plans.filter((p) => p.figures && (p.figures.step_time > 0 || p.figures.fits === 0));
+  if (shown.length > 0)
     headline(
-      plans
-        .slice(0, 6)
-        .map((p) => ({
-          label: p.key,
-          figure: { path: `answer.plans.${at(p)}.figures.step_time`, value: p.figures.step_time, parts: parts_of.seconds(p.figures.step_time) },
-          note: p.title,
-        })),
+      shown.slice(0, 6).map((p) => ({
+        label: p.key,
+        figure:
+          p.figures.step_time > 0
+            ? { path: `answer.plans.${at(p)}.figures.step_time`, value: p.figures.step_time, parts: parts_of.seconds(p.figures.step_time) }
+            : { parts: ['does not fit', ''] },
+        note: p.title,
+        tone: p.figures.step_time > 0 ? '' : 'bad',
+      })),
     );
+  if (plans.length > 0) {
     const chart = stacks_chart(plans.map((p) => ({ label: p.key, breakdown: time(p.figures) })));
     const longest = largest_by(plans, (p) => p.figures.step_time),
       shortest = largest_by(plans, (p) => -p.figures.step_time);
@@ -182,8 +230,10 @@ const lesson_page = (a) => {
       ],
     });
   }
+  text_pictures(a);
   const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
   if (rows.length > 0) replay_section(rows);
+  lesson_memory(a);
   (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
   if ((a.says || []).length > 1)
     main().append(
@@ -191,7 +241,7 @@ const lesson_page = (a) => {
         'section',
         {},
         element('h2', {}, 'What it shows'),
-        a.says.slice(1).map((text) => element('p', { class: 'see' }, text)),
+        [...a.says.slice(1), ...(a.left_out || [])].map((text) => element('p', { class: 'see' }, text)),
       ),
     );
   assumptions([['Held', (a.shows || []).map((s) => `${s.claim}: ${s.holds ? 'yes' : 'no'}`).join('; ')]], []);

@@ -1,0 +1,313 @@
+"""The site: playground, lessons, tasks, documentation, glossary and API as one static folder, found from one page.
+
+  site.py --source TREE --program REHEARSE --out FOLDER [--playground FOLDER] [--api FOLDER]
+
+Pages of documentation are those that README.md leads to, over any number of links. Every link of every page is checked
+at the end: a file that is not there, or a heading, ends the build.
+"""
+import argparse
+import concurrent.futures
+import html
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SHOWN_BY_BROWSERS = {".svg", ".png", ".json", ".txt", ".csv", ".md"}
+NAVIGATION = [("playground", "playground/index.html"), ("lessons", "lessons/index.html"), ("tasks", "tasks/index.html"),
+              ("documentation", "docs/index.html"), ("mechanisms", "docs/core/price/mechanisms/index.html"),
+              ("accuracy", "docs/tests/published/ACCURACY.html"), ("glossary", "docs/topologies/GLOSSARY.html"),
+              ("API", "api/index.html")]
+
+
+def fail(message):
+    sys.exit(f"site: {message}")
+
+
+def run(*command, stdin=None):
+    done = subprocess.run([str(c) for c in command], input=stdin, capture_output=True, text=True)
+    if done.returncode != 0:
+        fail(f"{' '.join(str(c) for c in command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def relative(to, of):
+    """The way from the folder of page `of` to `to`, both from the site's own folder."""
+    return os.path.relpath(to, os.path.dirname(of) or ".").replace(os.sep, "/")
+
+
+class Site:
+    """What is written: pages in one frame, and files."""
+
+    def __init__(self, out, parts):
+        self.out = out
+        self.parts = parts
+
+    def frame(self, at, title, body, wide=False):
+        links = "".join(f'<a href="{relative(to, at)}"{" aria-current=page" if to == at else ""}>{name}</a>'
+                        for name, to in NAVIGATION if to.split("/")[0] in self.parts)
+        return (f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+                f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{html.escape(title)}</title>\n'
+                f'<link rel="stylesheet" href="{relative("site.css", at)}">\n</head>\n<body>\n'
+                f'<header><a class="home" href="{relative("index.html", at)}">Rehearse</a><nav aria-label="Site">{links}</nav></header>\n'
+                f'<main{" class=wide" if wide else ""}>\n{body}\n</main>\n</body>\n</html>\n')
+
+    def write(self, at, title, body, wide=False):
+        path = self.out / at
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.frame(at, title, body, wide), encoding="utf-8")
+
+
+# --- Documentation ---------------------------------------------------------------------------------------------------
+
+
+def place(page):
+    """Where a page of the tree lies in the site."""
+    folder, name = os.path.split(page)
+    return "/".join(filter(None, ["docs", folder, "index.html" if name == "README.md" else name[:-3] + ".html"]))
+
+
+def anchor(heading):
+    """As GitHub makes them: small letters, hyphens for spaces, no other punctuation."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", heading)).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def with_anchors(body):
+    seen = {}
+
+    def mark(match):
+        level, inside = match.groups()
+        name = anchor(inside)
+        seen[name] = seen.get(name, -1) + 1
+        if seen[name]:
+            name += f"-{seen[name]}"
+        return f'<h{level} id="{name}">{inside}</h{level}>'
+
+    return re.sub(r"<h([1-6])>(.*?)</h\1>", mark, body, flags=re.S)
+
+
+def in_scrollers(body):
+    """Wide tables scroll by themselves, by keyboard, too."""
+    return body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+
+
+class Documentation:
+    def __init__(self, source, site):
+        self.source = source
+        self.site = site
+        self.waiting, self.known = [], set()
+
+    def page_of(self, path):
+        """The page that a link to `path` means, or None: a page, or a folder with a README."""
+        if path.endswith(".md") and (self.source / path).is_file():
+            return path
+        readme = os.path.normpath(os.path.join(path, "README.md"))
+        return readme if (self.source / readme).is_file() else None
+
+    def ask(self, page):
+        if page not in self.known:
+            self.known.add(page)
+            self.waiting.append(page)
+
+    def target(self, link, page):
+        if re.match(r"[a-z]+:", link) or link.startswith("#"):
+            return link
+        name, mark, heading = link.partition("#")
+        path = os.path.normpath(os.path.join(os.path.dirname(page), name))
+        if path.startswith("..") or not (self.source / path).exists():
+            fail(f"{page} leads to {link}, which is not there")
+        if (found := self.page_of(path)) is not None:
+            self.ask(found)
+            return relative(place(found), place(page)) + mark + heading
+        return relative(self.copy(path), place(page))
+
+    def copy(self, path):
+        """A file as it is, or the names in a folder."""
+        if (self.source / path).is_dir():
+            at = f"docs/{path}/index.html"
+            names = sorted(os.listdir(self.source / path))
+            items = "".join(f"<li>{html.escape(n)}</li>" for n in names)
+            self.site.write(at, path, f"<h1><code>{html.escape(path)}</code></h1>\n<ul>{items}</ul>")
+            return at
+        at = f"docs/{path}" + ("" if pathlib.Path(path).suffix in SHOWN_BY_BROWSERS else ".txt")
+        (self.site.out / at).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.source / path, self.site.out / at)
+        return at
+
+    def build(self, first):
+        for page in first:
+            self.ask(page)
+        while self.waiting:
+            page = self.waiting.pop()
+            body = run("cmark-gfm", "--unsafe", "-e", "table", "-e", "strikethrough", "-e", "autolink", self.source / page)
+            body = re.sub(r'(href|src)="([^"]*)"',
+                          lambda m: f'{m[1]}="{html.escape(self.target(html.unescape(m[2]), page))}"', body)
+            title = re.search(r"<h1>(.*?)</h1>", body, re.S)
+            self.site.write(place(page), html.unescape(re.sub(r"<[^>]+>", "", title[1])) if title else page,
+                            in_scrollers(with_anchors(body)))
+
+
+# --- Lessons and tasks -----------------------------------------------------------------------------------------------
+
+
+def answer(program, *words):
+    return json.loads(run(program, *words, "--format", "json"))
+
+
+def make_lesson(program, out, name):
+    result = json.loads(run(program, "lesson", name, "--backend", "analytic", "--format", "json", "--html", out / f"{name}.html"))
+    return {"name": name, "title": result["title"], "question": result.get("question", "")}
+
+
+def make_lessons(program, site, course):
+    names = [name for part in course["parts"] for name in part["lessons"]]
+    known = {entry["lesson"] for entry in answer(program, "list", "lessons")["entries"]}
+    if set(names) != known or len(names) != len(known):
+        fail(f"the course and the lessons differ: {sorted(set(names) ^ known) or 'one is there twice'}")
+    (site.out / "lessons").mkdir(parents=True, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = {l["name"]: l for l in pool.map(lambda n: make_lesson(program, site.out / "lessons", n), names)}
+    body = [f"<h1>{html.escape(course['title'])}</h1>", f"<p>{html.escape(course['summary'])}</p>"]
+    for number, part in enumerate(course["parts"], 1):
+        body.append(f"<h2>{number}. {html.escape(part['title'])}</h2>\n<p class=minutes>{part['minutes']} minutes. {html.escape(part['summary'])}</p>\n<ul class=cards>")
+        for name in part["lessons"]:
+            body.append(f'<li><a href="{name}.html">{html.escape(made[name]["title"])}</a><p>{html.escape(made[name]["question"])}</p></li>')
+        body.append("</ul>")
+        if part["tasks"]:
+            body.append("<p>Then try: " + ", ".join(f'<a href="../tasks/{t}.html">{html.escape(task_title(program, t))}</a>' for t in part["tasks"]) + ".</p>")
+    site.write("lessons/index.html", "Lessons", "\n".join(body), wide=True)
+    return sum(part["minutes"] for part in course["parts"])
+
+
+TASKS = {}
+
+
+def task_title(program, name):
+    if name not in TASKS:
+        TASKS[name] = answer(program, "task", name, "--hint", "3")
+    return TASKS[name]["title"]
+
+
+def make_tasks(program, site):
+    tracks = {}
+    for entry in answer(program, "list", "tasks")["entries"]:
+        name = entry["task"]
+        title = task_title(program, name)
+        task = TASKS[name]
+        tracks.setdefault(entry["track"], []).append((name, title))
+        hints = "".join(f"<details><summary>Hint {i}</summary><p>{html.escape(h)}</p></details>" for i, h in enumerate(task["hints"], 1))
+        goals = "".join(f"<li>{html.escape(g['claim'])}</li>" for g in task["goals"])
+        guess = f'<h2>First guess</h2><p>{html.escape(task["predict"])}</p>' if task["predict"] else ""
+        typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=...</code>"
+        here = f"<p>Type {typed}.</p>"
+        if "playground" in site.parts:
+            here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}">Try it in the playground</a>, or type {typed}.</p>'
+        site.write(f"tasks/{name}.html", title,
+                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
+                   f"<p>You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}\n{here}")
+    body = ["<h1>Tasks</h1>", "<p>Each is a plan to change until it reaches its goals: guess first, try, and read what came out. "
+            "The playground checks what you try and keeps what you solved.</p>"]
+    for track, entries in tracks.items():
+        body.append(f"<h2>{html.escape(track.replace('_', ' ').capitalize())}</h2>\n<ul class=cards>")
+        body += [f'<li><a href="{name}.html">{html.escape(title)}</a></li>' for name, title in entries]
+        body.append("</ul>")
+    site.write("tasks/index.html", "Tasks", "\n".join(body), wide=True)
+
+
+# --- The first page, and links ----------------------------------------------------------------------------------------
+
+
+def first_page(site, source, minutes):
+    cards = [("Playground", "playground/index.html", "Sliders and pickers for a plan; the step time, the pipeline, memory and what bounds it, worked out in your browser."),
+             ("Lessons", "lessons/index.html", f"A course of {minutes} minutes from one GPU to clusters that people share. Every figure is worked out from a plan that you can change."),
+             ("Tasks", "tasks/index.html", "Plans to change until they reach a goal, in six tracks, with a guess first and three hints."),
+             ("Documentation", "docs/index.html", "Install it, try a plan, bring your own job, find the best plan, choose machines, run it for real."),
+             ("Mechanisms", "docs/core/price/mechanisms/index.html", "What the cost model is made of. Each page has its formula, its source and what it changes."),
+             ("Accuracy", "docs/tests/published/ACCURACY.html", "Predictions beside what others measured, by source, the bad ones too."),
+             ("Glossary", "docs/topologies/GLOSSARY.html", "The words of the field."),
+             ("API", "api/index.html", "The library's public headers, for C++.")]
+    body = ["<h1>How long does a training step take, and why?</h1>",
+            "<p class=lead>Rehearse simulates a training step of your model on a description of your GPU cluster, before anybody pays for it.</p>",
+            "<ul class=cards>"]
+    body += [f'<li><a href="{to}">{name}</a><p>{html.escape(what)}</p></li>' for name, to, what in cards if to.split("/")[0] in site.parts]
+    body.append("</ul>")
+    shutil.copyfile(source / "core/report/html/screenshot.png", site.out / "report.png")
+    body.append('<figure><img src="report.png" alt="The report of a training step of GPT-3 175B on 1,024 A100: step time, MFU, memory, and the pipeline of its stages over time">'
+                "<figcaption>The report of one step: <code>rehearse simulate scenarios/gpt3_175b_a100_1024.json --html report.html</code></figcaption></figure>")
+    site.write("index.html", "Rehearse", "\n".join(body), wide=True)
+
+
+class Links(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.links, self.names = [], set()
+
+    def handle_starttag(self, tag, attributes):
+        for key, value in attributes:
+            if key in ("href", "src") and value and tag != "base":
+                self.links.append(value)
+            if key in ("id", "name") and value:
+                self.names.add(value)
+
+
+def read_links(path, cache={}):
+    if path not in cache:
+        parser = Links()
+        parser.feed(path.read_text(encoding="utf-8", errors="replace"))
+        cache[path] = parser
+    return cache[path]
+
+
+def broken_links(out):
+    """(page, link) for each that leads nowhere. Addresses elsewhere are not asked, nor headings in Doxygen's pages."""
+    own = [p for p in sorted(out.rglob("*.html"))]
+    for page in own:
+        for link in read_links(page).links:
+            if re.match(r"[a-zA-Z]+:|//", link):
+                continue
+            name, _, heading = link.partition("#")
+            file = (page.parent / name.split("?")[0]) if name else page
+            if file.is_dir() or not file.is_file():
+                yield page.relative_to(out), link
+            elif heading and "=" not in heading and "api" not in page.relative_to(out).parts[:1] and file.suffix == ".html" and heading not in read_links(file.resolve()).names:
+                yield page.relative_to(out), link
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    arguments.add_argument("--source", type=pathlib.Path, required=True)
+    arguments.add_argument("--program", required=True)
+    arguments.add_argument("--out", type=pathlib.Path, required=True)
+    arguments.add_argument("--playground", type=pathlib.Path, help="its folder; without it the site has none")
+    arguments.add_argument("--api", type=pathlib.Path, help="Doxygen's pages; without them the site has none")
+    a = arguments.parse_args()
+    parts = {"lessons", "tasks", "docs"}
+    shutil.rmtree(a.out, ignore_errors=True)
+    a.out.mkdir(parents=True)
+    for part, folder in (("playground", a.playground), ("api", a.api)):
+        if folder and (folder / "index.html").is_file():
+            shutil.copytree(folder, a.out / part)
+            parts.add(part)
+        else:
+            print(f"site: without {part}", file=sys.stderr)
+    site = Site(a.out, parts)
+    shutil.copyfile(pathlib.Path(__file__).with_name("site.css"), a.out / "site.css")
+    Documentation(a.source, site).build(["README.md", "core/price/mechanisms/README.md", "tests/published/ACCURACY.md", "topologies/GLOSSARY.md"])
+    course = json.loads((a.source / "scenarios/lessons/course.json").read_text())
+    make_tasks(a.program, site)
+    minutes = make_lessons(a.program, site, course)
+    first_page(site, a.source, minutes)
+    broken = list(broken_links(a.out))
+    for page, link in broken:
+        print(f"site: {page} leads to {link}, which is not there", file=sys.stderr)
+    print(f"{sum(1 for _ in a.out.rglob('*.html'))} pages in {a.out}, {len(broken)} broken links")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
