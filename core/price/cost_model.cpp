@@ -243,16 +243,24 @@ struct Loaders {
   int readers = 0, fed = 0;
 };
 
+/// Of one rank.
+Loaders loaders_of(const Program& program, const Role& role) {
+  Loaders out;
+  for (const Entry& e : role.step) {
+    const Body& body = nth(program.bodies, e.body);
+    for (const auto v : body.graph.vertices()) {
+      const TaskKind& kind = body.graph[v].kind;
+      if (std::holds_alternative<InputTask>(kind)) out.readers = 1;
+      if (const auto* m = std::get_if<P2pTask>(&kind); m != nullptr && m->direction == P2pTask::Direction::receive)
+        if (nth(program.edges, m->edge).kind == MessageKind::inputs) out.fed = 1;
+    }
+  }
+  return out;
+}
+
 Loaders loaders_beside(const Program& program, const Cluster& cluster, int rank) {
-  std::vector<Loaders> roles(program.roles.size());
-  for (std::size_t r = 0; r < roles.size(); ++r)
-    for (const Entry& e : program.roles[r].step)
-      for (const Body& body = nth(program.bodies, e.body); const auto v : body.graph.vertices()) {
-        const TaskKind& kind = body.graph[v].kind;
-        if (std::holds_alternative<InputTask>(kind)) roles[r].readers = 1;
-        if (const auto* m = std::get_if<P2pTask>(&kind); m != nullptr && m->direction == P2pTask::Direction::receive)
-          if (nth(program.edges, m->edge).kind == MessageKind::inputs) roles[r].fed = 1;
-      }
+  std::vector<Loaders> roles;
+  for (const Role& role : program.roles) roles.push_back(loaders_of(program, role));
   const NodeId node = cluster.node_of(nth(program.device_of_rank, rank));
   Loaders out;
   for (std::size_t r = 0; r < program.device_of_rank.size(); ++r) {

@@ -23,7 +23,8 @@ template <class T>
 void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a,
                     const MatrixView<T>& b, T beta, T* c, std::int64_t stride);
 
-/// Threads that one product may use; no effect on a BLAS that cannot be told.
+/// Threads that one product may use; no effect on a BLAS that cannot be told, or where the user has said it in
+/// OPENBLAS_NUM_THREADS.
 void set_blas_threads(int threads);
 /// "OpenBLAS", "CBLAS" or "plain loops".
 [[nodiscard]] const char* blas_name();

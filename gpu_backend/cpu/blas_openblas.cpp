@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <cblas.h>
 
 #include "gpu_backend/cpu/blas.hpp"
@@ -27,7 +29,9 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const Ma
               narrow(a.stride), b.data, narrow(b.stride), beta, c, narrow(stride));
 }
 
-void set_blas_threads(int threads) { openblas_set_num_threads(threads); }
+void set_blas_threads(int threads) {
+  if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) openblas_set_num_threads(threads);
+}
 const char* blas_name() { return "OpenBLAS"; }
 
 }  // namespace rehearse

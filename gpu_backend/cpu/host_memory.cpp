@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
+#include <limits>
 #include <new>
+#include <string>
 
 #include <malloc.h>
 
@@ -21,6 +24,16 @@ std::byte* allocated(std::size_t bytes) {
 void freed(std::byte* block) { ::operator delete (block, std::align_val_t{HostMemory::kAlignment}); }
 
 }  // namespace
+
+Bytes available_memory() {
+  std::ifstream lines("/proc/meminfo");
+  for (std::string name; lines >> name;) {
+    double kibibytes = 0;
+    if (name == "MemAvailable:" && lines >> kibibytes) return Bytes{kibibytes * 1024};
+    lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return Bytes{};
+}
 
 HostMemory::~HostMemory() {
   for (const auto& [bytes, idle] : idle_) freed(idle.block);

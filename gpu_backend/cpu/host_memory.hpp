@@ -7,7 +7,13 @@
 #include <map>
 #include <mutex>
 
+#include "core/base/units.hpp"
+
 namespace rehearse {
+
+/// What the system could give to new processes without swapping (MemAvailable of /proc/meminfo); 0 where it doesn't
+/// say.
+[[nodiscard]] Bytes available_memory();
 
 /// Blocks, by size. Idle ones are given back to the system, longest idle first, where idle and used memory together
 /// would grow past one and a half times the most that was ever in use. Any thread may call.

@@ -144,6 +144,12 @@ std::optional<std::int64_t> Checkpoints::newest(std::optional<std::int64_t> befo
   return out;
 }
 
+std::int64_t Checkpoints::newest_to_resume() const {
+  if (const auto found = newest()) return *found;
+  throw Error(ErrorKind::usage, fmt::format("'{}' has no complete checkpoint to go on from", directory_), "--resume",
+              "start without --resume");
+}
+
 void Checkpoints::load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const {
   const auto older = newest(step);
   Reader in(rank_file(folder(step), rank), older

@@ -24,6 +24,8 @@ class Checkpoints {
   /// Number of the newest complete checkpoint's next step, of those below `before` where that is given; nothing where
   /// there is none.
   [[nodiscard]] std::optional<std::int64_t> newest(std::optional<std::int64_t> before = {}) const;
+  /// The same for who is to go on from one. Throws Error (usage) where there is none.
+  [[nodiscard]] std::int64_t newest_to_resume() const;
   /// Reads it. Throws Error (usage) where it belongs to another Program or numerics, or a file is damaged.
   void load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const;
 

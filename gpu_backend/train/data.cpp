@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -40,9 +41,12 @@ class SyntheticTokens final : public DataSource {
 };
 
 std::string read_all(const std::string& path) {
+  std::error_code unknown;
+  const bool folder = std::filesystem::is_directory(path, unknown);
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error(ErrorKind::usage, fmt::format("cannot read '{}'", path), "--data",
+  if (folder || !file)
+    throw Error(ErrorKind::usage,
+                folder ? fmt::format("'{}' is a folder", path) : fmt::format("cannot read '{}'", path), "--data",
                 "give a file whose bytes are to be learned");
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -59,11 +59,10 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
   Executor executor(program, device, transport, data, {.replay = run.replay});
   out.not_replayed_because = executor.not_replayed_because();
   const Checkpoints checkpoints(run.checkpoints, program_hash(program), device.numerics());
-  if (run.resume)
-    if (const auto newest = checkpoints.newest()) {
-      checkpoints.load(*newest, executor, device, transport.rank());
-      out.resumed_at = *newest;
-    }
+  if (run.resume) {
+    out.resumed_at = checkpoints.newest_to_resume();
+    checkpoints.load(out.resumed_at, executor, device, transport.rank());
+  }
   std::vector<double> seconds;
   double zero = 0;
   while (executor.next_step() < run.steps) {

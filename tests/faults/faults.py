@@ -21,6 +21,7 @@ Ends with 1 where anything of this does not hold, and prints each case's points,
 """
 import argparse
 import filecmp
+import glob
 import os
 import random
 import re
@@ -135,7 +136,7 @@ class Trying:
         if case.trains:
             if os.path.isdir(os.path.join(folder, "saved")) and os.listdir(os.path.join(folder, "saved")):
                 code, _, err = self.run(case.words + ["--resume"], folder)
-                if code != 0 and not (code == 2 and "no checkpoint" in err):
+                if code != 0 and not (code == 2 and "no complete checkpoint" in err):
                     self.complain(where, f"does not go on from what was saved ({code}): {err[-200:].strip()!r}")
         elif left := sorted(set(os.listdir(folder)) - had - set(case.files)):
             self.complain(where, f"leaves {', '.join(left)}")
@@ -199,7 +200,7 @@ def kill_and_go_on(trying, scenarios, kills, seed):
                         lost += 1
                         trying.complain("kill", f"does not go on ({child.returncode}): {err.decode()[-300:].strip()!r}")
                     break
-                resume = ["--resume"] if os.path.isdir(os.path.join(folder, "saved")) and os.listdir(os.path.join(folder, "saved")) else []
+                resume = ["--resume"] if glob.glob(os.path.join(glob.escape(folder), "saved", "step-*", "complete")) else []
     print(f"kills: {tries} at random moments, {done} runs carried to their end, {lost} lost", flush=True)
 
 

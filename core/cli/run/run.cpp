@@ -51,7 +51,10 @@ int run(const Arguments& arguments, Console& console) {
     return 0;
   }
   if (place) return run_rank(session, *place, arguments, console);
-  if (*ranks == 1) return run_rank(session, {}, arguments, console);
+  if (*ranks == 1) {
+    check_run(session, 1, arguments);
+    return run_rank(session, {}, arguments, console);
+  }
   if (*ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks",
                 "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");

@@ -10,6 +10,7 @@
 #include "core/base/index.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
+#include "core/program/liveness.hpp"
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/pictures/kineto_trace.hpp"
 #include "core/strategy/execution_gaps.hpp"
@@ -30,6 +31,7 @@
 #include "gpu_backend/cuda/device_probe.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/plan.hpp"
+#include "gpu_backend/train/checkpoint.hpp"
 #include "gpu_backend/train/inputs.hpp"
 #include "gpu_backend/train/training.hpp"
 
@@ -371,10 +373,26 @@ Program executable_program(const Session& session, int ranks) {
   return out;
 }
 
+void check_memory(const Program& program, int ranks) {
+  const Bytes free = available_memory();
+  if (free == Bytes{}) return;
+  std::vector<Bytes> peaks(program.roles.size());
+  for (const RoleMemory& m : peak_memory(program, Bytes{}, Bytes{})) nth(peaks, m.role) = m.peak;
+  Bytes needed{};
+  for (int r = 0; r < ranks; ++r) needed += nth(peaks, nth(program.role_of_rank, r));
+  if (needed > free)
+    throw Error(ErrorKind::infeasible,
+                fmt::format("{} {} at least {} of memory, and this machine has {} left", ranks,
+                            ranks == 1 ? "rank needs" : "ranks need", to_string_iec(needed), to_string_iec(free)),
+                "run", "'rehearse simulate' plays the plan without running it; or take a smaller model or batch");
+}
+
 void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const Program program = executable_program(session, ranks);
+  if (!on_cuda(arguments)) check_memory(program, ranks);
   (void)data_of(session, arguments);
-  (void)training_run(arguments);
+  if (const TrainingRun run = training_run(arguments); run.resume)
+    (void)Checkpoints(run.checkpoints, 0, numerics_of(arguments)).newest_to_resume();
   (void)numerics_of(arguments);
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
   const auto has = [&](std::string_view name) {
