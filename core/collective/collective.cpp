@@ -154,7 +154,7 @@ struct CollectiveModel::Impl {
   };
   mutable std::mutex mutex;
   mutable std::map<LayoutKey, PreparedGroup> groups;
-  mutable nccl::NodeSearches searches;
+  mutable nccl::NodeSearches searches{options.searches};
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
   mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
   mutable std::map<LayoutKey, int> likenesses;

@@ -51,6 +51,9 @@ struct CallOptions {
 };
 
 class CollectiveTable;  // collective_table.hpp
+namespace nccl {
+class SystemSearches;  // nccl/nccl_search.hpp
+}
 
 /// One edge of a collective's steady traffic: `bytes` flow from `src` to `dst` over the whole call.
 struct FluidEdge {
@@ -87,6 +90,8 @@ class CollectiveModel {
     Seconds skew{0};
     /// Measured times that go before the model's, where they speak of a call's operation, ranks and nodes. May be null.
     std::shared_ptr<const CollectiveTable> table{};
+    /// Searches for NCCL's channels that are kept from one model to the next. May be null.
+    std::shared_ptr<nccl::SystemSearches> searches{};
 
     bool operator==(const Options&) const = default;  ///< Tables are the same where they are one object.
   };

@@ -39,10 +39,10 @@ std::vector<std::string> texts(const ordered_json& request, const char* key) {
   return found == request.end() ? std::vector<std::string>{} : found->get<std::vector<std::string>>();
 }
 
-Session session_of(const ordered_json& request) {
+Session session_of(const ordered_json& request, const SessionOptions& sessions) {
   const ordered_json& scenario = request.at("scenario");
-  if (scenario.is_string()) return open_session(scenario.get<std::string>(), texts(request, "set"));
-  return open_session(parse_scenario(scenario.dump(), kInline, texts(request, "set")));
+  if (scenario.is_string()) return open_session(scenario.get<std::string>(), texts(request, "set"), sessions);
+  return open_session(parse_scenario(scenario.dump(), kInline, texts(request, "set")), sessions);
 }
 
 /// The members that every answer for a scenario has.
@@ -59,16 +59,16 @@ std::string with_pictures(const Session& session, const Program& program, const 
   return object_of(out);
 }
 
-std::string estimated(const ordered_json& request) {
-  const Session session = session_of(request);
+std::string estimated(const ordered_json& request, const SessionOptions& sessions) {
+  const Session session = session_of(request, sessions);
   const Program program = session.lowered();
   EstimateOptions options;
   options.suggest = request.value("suggest", false);
   return with_pictures(session, program, estimate(session, program, options));
 }
 
-std::string simulated(const ordered_json& request) {
-  const Session session = session_of(request);
+std::string simulated(const ordered_json& request, const SessionOptions& sessions) {
+  const Session session = session_of(request, sessions);
   const Program program = session.lowered();
   SimulateOptions options;
   options.suggest = request.value("suggest", false);
@@ -76,8 +76,8 @@ std::string simulated(const ordered_json& request) {
   return with_pictures(session, program, simulate(session, program, options));
 }
 
-std::string remembered(const ordered_json& request) {
-  const Session session = session_of(request);
+std::string remembered(const ordered_json& request, const SessionOptions& sessions) {
+  const Session session = session_of(request, sessions);
   const MemoryAnswer found = memory(session, session.lowered());
   PageParts out = members_of(session, to_document(found));
   out.emplace_back("plan", plan_json(found.head.plan));
@@ -115,12 +115,12 @@ std::string tried(const ordered_json& request) {
   return object_of({{"answer", attempt_document(task, attempt, predicted).json}});
 }
 
-std::string reply_to(const ordered_json& request) {
+std::string reply_to(const ordered_json& request, const SessionOptions& sessions) {
   const auto ask = request.at("ask").get<std::string>();
   if (ask == "choices") return choices_json(find_data());
-  if (ask == "estimate") return estimated(request);
-  if (ask == "simulate") return simulated(request);
-  if (ask == "memory") return remembered(request);
+  if (ask == "estimate") return estimated(request, sessions);
+  if (ask == "simulate") return simulated(request, sessions);
+  if (ask == "memory") return remembered(request, sessions);
   if (ask == "compare") return compared(request);
   if (ask == "lesson") return taught(request);
   if (ask == "task") return tried(request);
@@ -134,9 +134,9 @@ std::string refusal(const std::string& what, const std::string& where, const std
 
 }  // namespace
 
-std::string answer(std::string_view request) noexcept {
+std::string answer(std::string_view request, const SessionOptions& sessions) noexcept {
   try {
-    return reply_to(ordered_json::parse(request));
+    return reply_to(ordered_json::parse(request), sessions);
   } catch (const Error& e) {
     return refusal(e.what(), e.where, e.hint, e.kind);
   } catch (const std::exception& e) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/api/session/session.hpp"
+
 namespace rehearse::playground {
 
 /// `request` is {"ask": WHAT, ...}:
@@ -23,6 +25,7 @@ namespace rehearse::playground {
 /// takes them; `suggest` (false) asks what would make a plan fit; `ranks` is the most rows of the picture. `answer` is
 /// what the command line prints as JSON; `stated` the scenario with what differs from the defaults. Of what a user gets
 /// wrong the reply is {"error": {"what", "where", "hint", "kind"}}. Throws nothing.
-[[nodiscard]] std::string answer(std::string_view request) noexcept;
+/// `sessions` is how scenarios are opened, with what is kept from one request to the next.
+[[nodiscard]] std::string answer(std::string_view request, const SessionOptions& sessions = {}) noexcept;
 
 }  // namespace rehearse::playground

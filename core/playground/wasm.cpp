@@ -1,11 +1,13 @@
 // The module's one door: text in, text out. Its files are the data folder, at /data.
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include <emscripten/emscripten.h>
 #include <unistd.h>
 
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/playground/answers.hpp"
 
 namespace {
@@ -17,7 +19,8 @@ extern "C" {
 /// The reply to a request (answers.hpp), in UTF-8. It stays until the next call.
 EMSCRIPTEN_KEEPALIVE const char* rehearse_answer(const char* request) {
   static std::string reply;
-  reply = rehearse::playground::answer(request);
+  static const rehearse::SessionOptions sessions{.searches = std::make_shared<rehearse::nccl::SystemSearches>()};
+  reply = rehearse::playground::answer(request, sessions);
   return reply.c_str();
 }
 

@@ -211,6 +211,7 @@ CostModel Session::cost_model() const {
   options.input = scenario.input;
   options.profile = profile;
   options.slowdown = slowdown;
+  options.collectives.searches = searches;
   if (profile)
     if (const std::string table = collective_table_text(*profile); !table.empty())
       options.collectives.table =
@@ -275,6 +276,7 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   Session out{std::move(data),     std::move(catalogue), std::move(scenario),  std::move(cluster), std::move(devices),
               std::move(workload), std::move(profile),   std::move(framework), std::move(taken)};
   out.plans = std::move(plans);
+  out.searches = options.searches;
   if (StrategySettings& strategy = out.scenario.strategy; options.resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance",
                            [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });

@@ -50,7 +50,8 @@ struct Session {
     bool links = false;  ///< Rates of links among it, which show only where collectives are played as flows.
   };
   Changes changes{};
-  std::vector<ErrorGroup> own{};  ///< Errors of steps that the user measured (observed.hpp).
+  std::shared_ptr<nccl::SystemSearches> searches{};  ///< Of its options.
+  std::vector<ErrorGroup> own{};                     ///< Errors of steps that the user measured (observed.hpp).
   /// What the framework does where the strategy is another; null without a framework.
   std::shared_ptr<const FrameworkPlans> plans{};
 
@@ -80,6 +81,8 @@ struct SessionOptions {
   /// Whether automatic axes and balance are worked out. Default: yes; without, the strategy is left as it is, and may
   /// not fit the cluster.
   bool resolved = true;
+  /// Searches for NCCL's channels, kept from one session to the next where many are opened. Default: each searches.
+  std::shared_ptr<nccl::SystemSearches> searches{};
 };
 
 /// Looks up what `scenario` names. Throws Error (usage) with the place in its file for what there is not.

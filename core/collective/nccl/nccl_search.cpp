@@ -41,6 +41,12 @@ SearchResult search_part(const System& system, const Paths& paths, bool leaves_n
   return out;
 }
 
+SearchResult search_part(const System& system, const Paths& paths, bool leaves_node, bool multicast,
+                         SystemSearches* known) {
+  const auto search = [&] { return search_part(system, paths, leaves_node, multicast); };
+  return known != nullptr ? known->of({system, leaves_node, multicast}, search) : search();
+}
+
 /// The GPUs of one machine in the parts that NCCL makes of them, as local indices.
 std::vector<std::vector<int>> parts_of(const System& system, const Paths& paths, std::span<const int> gpus) {
   std::vector<std::vector<int>> out;
@@ -71,20 +77,28 @@ CpuVendor cpu_vendor_of(const MachineSpec& machine) {
                                        : CpuVendor::other;
 }
 
-NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node) {
+SearchResult SystemSearches::of(const Asked& asked, const std::function<SearchResult()>& search) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == asked; });
+  if (at != known_.end()) return at->second;
+  return known_.emplace_back(asked, search()).second;
+}
+
+NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node,
+                       SystemSearches* known) {
   if (gpus.empty()) throw Error(ErrorKind::usage, "a communicator needs at least one device", "collective group");
   const System whole = system_of(machine, gpu, gpus);
   const Paths paths(whole);
   const auto parts = parts_of(whole, paths, gpus);
   NodeSearch out;
   if (parts.size() <= 1) {
-    static_cast<SearchResult&>(out) = search_part(whole, paths, leaves_node, machine.nvls);
+    static_cast<SearchResult&>(out) = search_part(whole, paths, leaves_node, machine.nvls, known);
     return out;
   }
   std::optional<SearchResult> agreed;
   for (const auto& part : parts) {
     const System system = system_of(machine, gpu, part);
-    const auto found = search_part(system, Paths(system), true, machine.nvls);
+    const auto found = search_part(system, Paths(system), true, machine.nvls, known);
     agreed = agreed ? agree(*agreed, found) : found;
   }
   static_cast<SearchResult&>(out) = *agreed;
@@ -100,7 +114,7 @@ SearchResult agree(const SearchResult& a, const SearchResult& b) {
 const NodeSearch& NodeSearches::of(const MachineSpec& machine, const GpuSpec& gpu, const std::vector<int>& gpus,
                                    bool leaves_node) {
   const auto [at, fresh] = known_.try_emplace({&machine, gpus, leaves_node});
-  if (fresh) at->second = search_best_numbered(machine, gpu, gpus, leaves_node);
+  if (fresh) at->second = search_best_numbered(machine, gpu, gpus, leaves_node, systems_.get());
   return at->second;
 }
 

@@ -12,7 +12,9 @@
 // set. Where two numberings of the same wires lead NCCL to different results, `search_node` gives that of the file, and
 // `search` the best (numberings.hpp).
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <tuple>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
+#include "core/collective/nccl/nccl_system.hpp"
 #include "core/collective/nccl/nccl_tuning.hpp"
 #include "core/hardware/specs.hpp"
 
@@ -31,10 +34,28 @@ struct NodeSearch : SearchResult {
   int parts = 1;
 };
 
-/// `gpus`: local indices of the group's devices; `leaves_node`: the group has devices elsewhere.
+/// What was found in systems so far, whoever asks: for programs that work out many scenarios one after the other, whose
+/// machines come and go. Any number of threads.
+class SystemSearches {
+ public:
+  struct Asked {
+    System system;
+    bool leaves_node = false;
+    bool multicast = false;
+    bool operator==(const Asked&) const = default;
+  };
+  /// Worked out by `search` the first time.
+  [[nodiscard]] SearchResult of(const Asked& asked, const std::function<SearchResult()>& search);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<Asked, SearchResult>> known_;
+};
+
+/// `gpus`: local indices of the group's devices; `leaves_node`: the group has devices elsewhere. `known` may be null.
 /// Throws Error (usage) for no GPU. One GPU alone needs no channel: one at NCCL's local speed.
 [[nodiscard]] NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus,
-                                     bool leaves_node);
+                                     bool leaves_node, SystemSearches* known = nullptr);
 
 /// What nodes agree on: the fewest channels, lowest speeds and worst paths of all (init.cc, AllGather3).
 [[nodiscard]] SearchResult agree(const SearchResult& a, const SearchResult& b);
@@ -47,10 +68,15 @@ struct GroupSearch : SearchResult {
 /// machines must outlive it.
 class NodeSearches {
  public:
+  NodeSearches() = default;
+  /// `systems` is asked for what is not known here; may be null.
+  explicit NodeSearches(std::shared_ptr<SystemSearches> systems) : systems_(std::move(systems)) {}
+
   /// `search_best_numbered`, `gpus` in ascending order.
   const NodeSearch& of(const MachineSpec& machine, const GpuSpec& gpu, const std::vector<int>& gpus, bool leaves_node);
 
  private:
+  std::shared_ptr<SystemSearches> systems_;
   std::map<std::tuple<const MachineSpec*, std::vector<int>, bool>, NodeSearch> known_;
 };
 

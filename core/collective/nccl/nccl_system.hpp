@@ -26,6 +26,8 @@ struct SystemNode {
   int number = 0;          ///< GPU: position among all GPUs of its host, in or out of the group.
   float rate = 0;          ///< Network port: GB/s.
   std::vector<int> links;  ///< Outgoing, NVLink first, then down the PCIe tree, then up, then other sockets.
+
+  bool operator==(const SystemNode&) const = default;
 };
 
 /// One direction. GB/s as NCCL's search takes them; single precision, as there: rounding decides ties.
@@ -34,6 +36,8 @@ struct SystemLink {
   PathClass kind;  ///< nvlink, c2c, pix (any PCIe link), sys (between sockets), net.
   float rate;
   int reverse = -1;
+
+  bool operator==(const SystemLink&) const = default;
 };
 
 /// The vertices that one communicator sees: `gpus` of the machine, and all its CPUs, switches and NICs.
@@ -52,6 +56,7 @@ struct System {
   [[nodiscard]] int at(NodeKind k, int i) const { return all(k)[std::size_t(i)]; }
   [[nodiscard]] const SystemNode& node(int v) const { return nodes[std::size_t(v)]; }
   [[nodiscard]] const SystemLink& link(int l) const { return links[std::size_t(l)]; }
+  bool operator==(const System&) const = default;
 };
 
 /// `gpus`: local indices. A vertex that no PCIe or C2C link joins to a CPU keeps its NVLinks only.

@@ -53,14 +53,14 @@ bool all_on_nvswitch(const MachineSpec& m, std::span<const int> gpus) {
 }
 
 NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus,
-                                bool leaves_node) {
-  NodeSearch best = search_node(machine, gpu, gpus, leaves_node);
+                                bool leaves_node, SystemSearches* known) {
+  NodeSearch best = search_node(machine, gpu, gpus, leaves_node, known);
   const bool whole = static_cast<int>(gpus.size()) == machine.gpus;
   if (whole && !leaves_node && !machine.nccl_graphs.empty()) return with_recorded_graphs(best, machine);
   if (!whole || gpus.size() < 3 || gpus.size() > 16 || all_on_nvswitch(machine, gpus)) return best;
   std::mt19937 random(1);
   for (int i = 0; i < kNumberings; ++i) {
-    const NodeSearch found = search_node(renumbered(machine, random), gpu, gpus, leaves_node);
+    const NodeSearch found = search_node(renumbered(machine, random), gpu, gpus, leaves_node, known);
     if (worth(found, leaves_node) > worth(best, leaves_node)) best = found;
   }
   return best;

@@ -14,7 +14,7 @@ inline constexpr int kNumberings = 15;
 /// Parts of a node, nodes of more than 16 GPUs, and nodes whose GPUs all hang on NVSwitches, where numbers cannot
 /// matter, are searched once. Channels that the machine's file records go before (recorded_graphs.hpp).
 [[nodiscard]] NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus,
-                                              bool leaves_node);
+                                              bool leaves_node, SystemSearches* known = nullptr);
 
 /// Whether every one of `gpus` has a link to an NVSwitch.
 [[nodiscard]] bool all_on_nvswitch(const MachineSpec& machine, std::span<const int> gpus);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/api.hpp"
+#include "core/collective/nccl/nccl_search.hpp"
 #include "core/playground/answers.hpp"
 #include "tests/support/catch.hpp"
 
@@ -23,6 +24,16 @@ TEST_CASE("a step is answered as the facade answers it") {
   CHECK(reply.at("stated").at("strategy").at("tp") == 2);
   CHECK_FALSE(reply.at("roofline").at("points").empty());
   CHECK_FALSE(reply.contains("gantt"));
+}
+
+TEST_CASE("what is kept from one request to the next changes no answer") {
+  const SessionOptions kept{.searches = std::make_shared<nccl::SystemSearches>()};
+  for (const char* machine : {"dgx1v", "dgx_a100_80gb", "dgx1v"}) {
+    const json request{{"ask", "estimate"},
+                       {"scenario", "scenarios/llama3_8b_h100_8.json"},
+                       {"set", {std::string("cluster.machine=") + machine, "training.precision=fp16_mixed"}}};
+    CHECK(playground::answer(request.dump(), kept) == playground::answer(request.dump()));
+  }
 }
 
 TEST_CASE("a scenario may come as an object") {
