@@ -46,7 +46,8 @@ class Pass {
 
   void push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at);
   void advance(JobState& j);
-  [[nodiscard]] bool claim(JobState& j);
+  /// Stops others' jobs for a candidate in `pool` and those that share its quotas.
+  [[nodiscard]] bool claim(JobState& j, int pool);
   [[nodiscard]] bool shrink_others(JobState& j);
   void note(const JobState& j, Why why);
 
