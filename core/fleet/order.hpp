@@ -51,6 +51,10 @@ class Order {
   virtual bool weigh(const std::vector<JobState*>& /*jobs*/, double /*now*/, std::int64_t /*capacity*/) {
     return false;
   }
+  /// Whether a waiting job may start at all by now.
+  [[nodiscard]] virtual bool ready(const JobState&) const { return true; }
+  /// When the scheduler should look again although nothing happened, while jobs wait.
+  [[nodiscard]] virtual double again() const { return kNever; }
   /// Told when a job arrives.
   virtual void arrived(JobState&) {}
   /// Told when a node takes a running job with it, which then waits.

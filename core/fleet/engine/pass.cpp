@@ -20,13 +20,19 @@ void Pass::push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::cons
 }
 
 JobState* Pass::next() {
+  for (JobState* j = first(); j; advance(*j), j = first())
+    if (engine_.order().ready(*j)) return j;
+  return nullptr;
+}
+
+JobState* Pass::first() {
   current_ = -1;
   double low = 0;
   for (const int q : queues_) {
     const Heap& heap = nth(heaps_, q);
     if (heap.empty()) continue;
-    const JobState& first = engine_.job(heap.top().at->second);
-    const double rank = engine_.quota().rank(q, engine_.shape(first).least_milli, engine_.pools_of(first));
+    const JobState& head = engine_.job(heap.top().at->second);
+    const double rank = engine_.quota().rank(q, engine_.shape(head).least_milli, engine_.pools_of(head));
     if (current_ < 0 || rank < low || (rank == low && heap.top().key < nth(heaps_, current_).top().key))
       current_ = q, low = rank;
   }

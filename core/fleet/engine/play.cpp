@@ -137,10 +137,14 @@ bool Engine::round_begins() const {
   return interval <= 0 || std::abs(rounds - std::round(rounds)) <= kRoundSlack * std::max(1.0, rounds);
 }
 
-/// Sees to it that the next round is among the events while jobs wait that it could start.
+/// Sees to it that the next round, or look that the order wants, is among the events while jobs wait.
 void Engine::expect_round() {
   const double interval = fleet_.policy.interval.value();
-  if (interval <= 0 || next_round_ != kNever || waiting_.count() == 0) return;
+  if (next_round_ != kNever || waiting_.count() == 0) return;
+  if (interval <= 0) {
+    if (const double again = order_->again(); std::isfinite(again)) push(next_round_ = again, Kind::look, 2);
+    return;
+  }
   if (round_begins() && coming_ == 0 && running_.empty() && !nodes_break_) return;
   const double rounds = now_ / interval;
   next_round_ = (std::floor(rounds + kRoundSlack * std::max(1.0, rounds)) + 1) * interval;

@@ -100,6 +100,10 @@ class Shares final : public Order {
 
   [[nodiscard]] bool weighs_all() const override { return true; }
 
+  /// A job without a share waits for the next time at which shares are worked out, as in that program.
+  [[nodiscard]] bool ready(const JobState& j) const override { return account_of(j.id) != nullptr; }
+  [[nodiscard]] double again() const override { return changed_ ? weighed_ + reset_ : kNever; }
+
   bool weigh(const std::vector<JobState*>& jobs, double now, std::int64_t capacity) override {
     std::vector<JobId> ids;
     for (const JobState* j : jobs) ids.push_back(j->id);
