@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/export/fleet/manifests.hpp"
+#include "core/fleet/engine/planes.hpp"
 
 namespace rehearse {
 namespace {
