@@ -41,8 +41,8 @@ ordered_json queue_json(const PlayedFleet& p, std::size_t q) {
                    {"weight", s.weight},
                    {"held_gpus", r.gpu_seconds / span},
                    {"asked_gpus", r.asked_gpu_seconds / span}};
-  for (const fleet::PoolQuota& q : s.pools)
-    out["pools"].push_back({{"pool", q.pool}, {"guaranteed", q.guaranteed}, {"limit", finite(q.limit)}});
+  for (const fleet::PoolQuota& own : s.pools)
+    out["pools"].push_back({{"pool", own.pool}, {"guaranteed", own.guaranteed}, {"limit", finite(own.limit)}});
   out.update(waits_json(waits_of(p, s.name)));
   ordered_json samples = ordered_json::array();
   for (const fleet::QueueSample& x : r.samples) samples.push_back({x.begin.value(), x.held, x.asked});
