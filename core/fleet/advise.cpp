@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/fleet/engine/planes.hpp"
 #include "core/fleet/order.hpp"
 #include "core/fleet/quantile.hpp"
 #include "core/fleet/quota.hpp"
@@ -106,21 +107,29 @@ class Adviser {
     if (a && a->wait < out_.wait) out_.changes.push_back(std::move(*a));
   }
 
+  /// More of what nobody is guaranteed: over all pools, or of each pool that the queue names.
   void guarantee() {
-    double free = 0;
-    for (const Node& n : fleet_.nodes) free += n.gpus;
     std::size_t mine = 0;
-    for (std::size_t q = 0; q < fleet_.queues.size(); ++q) {
-      free -= fleet_.queues[q].guaranteed;
+    for (std::size_t q = 0; q < fleet_.queues.size(); ++q)
       if (fleet_.queues[q].name == queue_) mine = q;
-    }
+    const std::size_t pools = fleet_.queues[mine].pools.size();
+    for (std::size_t p = 0; p < std::max<std::size_t>(pools, 1); ++p) guarantee(mine, pools > 0 ? &p : nullptr);
+  }
+
+  void guarantee(std::size_t mine, const std::size_t* p) {
+    const std::string pool = p ? fleet_.queues[mine].pools[*p].pool : "";
+    double free = static_cast<double>(capacity_of(fleet_, p ? &pool : nullptr).gpu_milli) / kWholeGpu;
+    for (const Queue& q : p ? queues_in(fleet_, pool) : fleet_.queues) free -= q.guaranteed;
     add(least(static_cast<int>(free), [&](int more) {
       Fleet f = fleet_;
       Queue& q = f.queues[mine];
-      q.guaranteed += more;
-      q.limit = std::max(q.limit, q.guaranteed);
-      return tried(f, fmt::format("guarantee {} {:.6g} GPUs", queue_, q.guaranteed),
-                   {fmt::format("queues.{}.guaranteed={:.6g}", mine, q.guaranteed)}, more);
+      double& own = p ? q.pools[*p].guaranteed : q.guaranteed;
+      double& limit = p ? q.pools[*p].limit : q.limit;
+      own += more;
+      limit = std::max(limit, own);
+      return tried(f, fmt::format("guarantee {} {:.6g} GPUs{}", queue_, own, p ? " of " + pool : ""),
+                   {fmt::format("queues.{}.{}guaranteed={:.6g}", mine, p ? fmt::format("pools.{}.", *p) : "", own)},
+                   more);
     }));
   }
 

@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/fleet/engine/placer.hpp"
-#include "core/fleet/quota.hpp"
+#include "core/fleet/engine/planes.hpp"
 #include "core/fleet/result.hpp"
 #include "core/fleet/rule.hpp"
 
@@ -33,29 +33,64 @@ void check_nodes(const Fleet& f) {
   }
 }
 
-void check_queues(const Fleet& f, const QuotaTree& tree) {
+/// Of a queue's amounts, over all pools or in one of them.
+void check_amounts(const Queue& q, const PoolQuota& p, const std::string& where) {
+  const std::string in = p.pool.empty() ? "" : fmt::format(" in pool '{}'", p.pool);
+  if (p.guaranteed < 0 || p.limit < 0 || p.borrow < 0 || p.lend < 0)
+    refuse_at(where, fmt::format("queue '{}' has a negative amount{}", q.name, in), "0 or more");
+  if (p.limit < p.guaranteed)
+    refuse_at(where + "/limit",
+              fmt::format("queue '{}' may hold {} GPUs{} and is guaranteed {}", q.name, p.limit, in, p.guaranteed),
+              "a limit is not below the guarantee");
+}
+
+void check_pools(const Queue& q, const std::vector<std::string>& pools) {
+  if (q.guaranteed > 0 || q.limit != kUnlimited || q.borrow != kUnlimited || q.lend != kUnlimited)
+    refuse_at(q.where + "/pools", fmt::format("queue '{}' states its amounts by pool and over all", q.name),
+              "state either of them");
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < q.pools.size(); ++i) {
+    const std::string where = fmt::format("{}/pools/{}", q.where, i);
+    if (std::find(pools.begin(), pools.end(), q.pools[i].pool) == pools.end()) {
+      Error e = unknown_name("pool", q.pools[i].pool, pools);
+      e.where = where + "/pool";
+      throw e;
+    }
+    if (!seen.insert(q.pools[i].pool).second)
+      refuse_at(where + "/pool", fmt::format("queue '{}' names pool '{}' twice", q.name, q.pools[i].pool),
+                "once is enough");
+    check_amounts(q, q.pools[i], where);
+  }
+}
+
+void check_queues(const Fleet& f, const std::vector<std::string>& pools) {
+  const bool by_pool = quotas_by_pool(f);
   std::set<std::string> names;
   for (const Queue& q : f.queues) {
     if (!names.insert(q.name).second)
       refuse_at(q.where + "/name", fmt::format("two queues are called '{}'", q.name), "give each its own name");
-    if (q.guaranteed < 0 || q.limit < 0 || q.weight < 0 || q.borrow < 0 || q.lend < 0)
-      refuse_at(q.where, fmt::format("queue '{}' has a negative amount", q.name), "0 or more");
-    if (q.limit < q.guaranteed)
-      refuse_at(q.where + "/limit",
-                fmt::format("queue '{}' may hold {} GPUs and is guaranteed {}", q.name, q.limit, q.guaranteed),
-                "a limit is not below the guarantee");
+    if (q.weight < 0) refuse_at(q.where, fmt::format("queue '{}' has a negative amount", q.name), "0 or more");
+    check_amounts(q, {.pool = "", .guaranteed = q.guaranteed, .limit = q.limit, .borrow = q.borrow, .lend = q.lend},
+                  q.where);
+    if (!q.pools.empty()) check_pools(q, pools);
+    if (by_pool && q.pools.empty() && (q.guaranteed > 0 || q.limit != kUnlimited))
+      refuse_at(q.where, fmt::format("queue '{}' states its amounts over all pools, and others by pool", q.name),
+                fmt::format("\"pools\": [{{\"pool\": \"{}\", \"guaranteed\": {}}}]", pools.front(), q.guaranteed));
   }
-  const double gpus = static_cast<double>(tree.capacity.gpu_milli) / kWholeGpu;
-  double sum = 0;
-  for (std::size_t q = 1; q < tree.nodes.size(); ++q) {
-    const QuotaTree::Node& n = tree.nodes[q];
-    double below = 0;
-    for (const int child : n.children) below += tree[child].settings.guaranteed;
-    if (n.parent == 0) sum += std::max(n.settings.guaranteed, below);
-  }
+}
+
+/// What a subtree is guaranteed: its own, or its children's where that is more.
+double guaranteed_in(const QuotaTree& tree, int node) {
+  double below = 0;
+  for (const int child : tree[node].children) below += guaranteed_in(tree, child);
+  return std::max(tree[node].settings.guaranteed, below);
+}
+
+void check_guarantees(const Fleet& f, const QuotaTree& tree, const std::string& what) {
+  const double gpus = static_cast<double>(tree.capacity.gpu_milli) / kWholeGpu, sum = guaranteed_in(tree, 0);
   if (sum > gpus * (1 + 1e-9))
     refuse_at(f.origin + ": /queues",
-              fmt::format("queues are guaranteed {:.6g} GPUs, and the cluster has {:.6g}", sum, gpus),
+              fmt::format("queues are guaranteed {:.6g} GPUs, and {} has {:.6g}", sum, what, gpus),
               "lower 'guaranteed' of some, or add nodes");
 }
 
@@ -84,10 +119,8 @@ void check_times(const Job& j) {
 }
 
 /// Once for each shape and queue: jobs that neither the nodes nor the quotas could ever hold.
-void check_possible(const Fleet& f, const QuotaTree& tree) {
-  const std::unique_ptr<Quota> quota = quotas().at(f.policy.quota).value(Parameters(f.policy.parameters));
-  quota->begin(tree);
-  Machines empty(f.nodes);
+void check_possible(const Fleet& f, Machines& empty) {
+  const Planes planes(f, empty.pools());
   Placer placer(empty, f.jobs, placements().at(f.policy.placement).value(), f.seed);
   std::map<std::string, int> leaf;
   for (std::size_t q = 0; q < f.queues.size(); ++q) leaf[f.queues[q].name] = static_cast<int>(q) + 1;
@@ -97,16 +130,22 @@ void check_possible(const Fleet& f, const QuotaTree& tree) {
     const int queue = j.queue.empty() ? 0 : leaf[j.queue], shape = placer.shape_of(i);
     if (!seen.emplace(queue, shape).second) continue;
     const Request& r = j.request;
-    if (!placer.could_ever(empty, shape))
+    const std::vector<int>& all = nth(placer.shapes(), shape).pools;
+    if (!placer.could_ever(empty, shape, all))
       throw Error(
           ErrorKind::infeasible,
           fmt::format("job '{}' can never run: no {} GPUs{}{} fit the nodes, even if all were free", j.name,
                       r.elastic() ? r.min_gpus : r.gpus, r.models.empty() ? "" : " of ", fmt::join(r.models, " or ")),
           j.where, "ask for less, or for another model or pool");
-    if (!quota->could_ever(queue, nth(placer.shapes(), shape).least_milli))
+    const std::vector<int> pools = planes.usable(queue, all);
+    const bool may = std::any_of(pools.begin(), pools.end(), [&](int pool) {
+      return planes.could_ever(queue, nth(placer.shapes(), shape).least_milli, pool) &&
+             placer.could_ever(empty, shape, {&pool, 1});
+    });
+    if (!may)
       throw Error(ErrorKind::infeasible,
-                  fmt::format("job '{}' can never run: queue '{}' may never hold {} GPUs", j.name, j.queue,
-                              r.elastic() ? r.min_gpus : r.gpus),
+                  fmt::format("job '{}' can never run: queue '{}' may never hold {} GPUs{}", j.name, j.queue,
+                              r.elastic() ? r.min_gpus : r.gpus, planes.by_pool() ? " of a pool where it fits" : ""),
                   j.where, "raise the queue's guarantee, limit or borrowing");
   }
 }
@@ -117,10 +156,15 @@ void check_fleet(const Fleet& f) {
   (void)orders().at(f.policy.order), (void)rules().at(f.policy.rule);
   (void)quotas().at(f.policy.quota), (void)placements().at(f.policy.placement);
   check_nodes(f);
-  Amounts capacity;
-  for (const Node& n : f.nodes) capacity += {static_cast<std::int64_t>(n.gpus) * kWholeGpu, n.cpu_milli, n.memory_mib};
-  const QuotaTree tree = make_quota_tree(f.queues, capacity);
-  check_queues(f, tree);
+  if (!(f.policy.interval.value() >= 0) || !std::isfinite(f.policy.interval.value()))
+    refuse_at(f.origin + ": /policy/interval", fmt::format("{} s", f.policy.interval.value()), "0 or more");
+  Machines empty(f.nodes);
+  const QuotaTree tree = make_quota_tree(f.queues, capacity_of(f));
+  check_queues(f, empty.pools());
+  check_guarantees(f, tree, "the cluster");
+  if (quotas_by_pool(f))
+    for (const std::string& pool : empty.pools())
+      check_guarantees(f, make_quota_tree(queues_in(f, pool), capacity_of(f, &pool)), fmt::format("pool '{}'", pool));
   std::set<std::string_view> names;
   std::map<std::string, bool> leaf;
   std::vector<std::string> all;
@@ -145,7 +189,7 @@ void check_fleet(const Fleet& f) {
     check_times(j);
     check_request(j);
   }
-  check_possible(f, tree);
+  check_possible(f, empty);
 }
 
 }  // namespace rehearse::fleet

@@ -85,6 +85,15 @@ struct Job {
 /// What a queue may take back of what it lent.
 enum class Reclaim { never, lower_priority, any };
 
+/// What a queue may hold in one pool. Amounts are GPUs.
+struct PoolQuota {
+  std::string pool;
+  double guaranteed = 0;
+  double limit = kUnlimited;
+  double borrow = kUnlimited;
+  double lend = kUnlimited;
+};
+
 /// A queue, or a group of queues (a cohort, a department). The tree's root is the cluster. Amounts are GPUs.
 struct Queue {
   std::string name;
@@ -97,8 +106,18 @@ struct Queue {
   double lend = kUnlimited;        ///< Most of its own that others may take.
   Reclaim reclaim = Reclaim::any;  ///< Which jobs of borrowers it preempts to get its own back.
   bool preempts_own = false;       ///< Whether its jobs displace its own jobs of lower priority.
+  /// Its amounts by pool, in place of those above, in the order in which its jobs try pools; it has no others. Kueue
+  /// calls a pool a flavor.
+  std::vector<PoolQuota> pools{};
   std::string where{};
 };
+
+/// Over all pools.
+[[nodiscard]] inline double guaranteed_of(const Queue& q) {
+  double out = q.guaranteed;
+  for (const PoolQuota& p : q.pools) out += p.guaranteed;
+  return out;
+}
 
 /// Names of registered parts (order.hpp, rule.hpp, quota.hpp, placement.hpp) and numbers that they take.
 struct Policy {
@@ -107,6 +126,7 @@ struct Policy {
   std::string quota = "none";
   std::string placement = "best_fit";
   std::map<std::string, double> parameters{};  ///< "attained.limit": times in seconds, amounts in GPUs.
+  Seconds interval{0};  ///< The scheduler looks at the jobs at multiples of it alone; 0: whenever something happens.
 };
 
 /// What stopping and starting costs: nothing, unless it is said.
@@ -115,6 +135,7 @@ struct Interruption {
   Seconds checkpoint{0};  ///< Work between two checkpoints: what comes after the last is lost. 0: state is kept at a
                           ///< preemption, and everything since the last start is lost at a failure.
   Seconds resize{0};      ///< As `restart`, when an elastic job gets more or fewer GPUs.
+  Seconds start{0};       ///< As `restart`, at the first start: images are pulled, data are read.
 };
 
 /// A node that is away from `down` until `up`.

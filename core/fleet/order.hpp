@@ -35,7 +35,7 @@ class Parameters {
   const std::map<std::string, double>* values_;
 };
 
-/// An instance belongs to one run. The key of a job that waits stays as it is until the job starts.
+/// An instance belongs to one run. The key of a job that waits stays as it is until the job starts, but for weigh().
 class Order {
  public:
   virtual ~Order() = default;
@@ -44,6 +44,17 @@ class Order {
   [[nodiscard]] virtual double next_change(const JobState&, double /*now*/) const { return kNever; }
   /// Told at that time.
   virtual void changed(JobState&, double /*now*/) {}
+  /// Whether keys depend on all jobs together, so that it is to be told of them (weigh) before each look.
+  [[nodiscard]] virtual bool weighs_all() const { return false; }
+  /// Told all jobs that run or wait, in order of arrival, and the thousandths of GPUs that are there. True where keys
+  /// of jobs that wait changed by it.
+  virtual bool weigh(const std::vector<JobState*>& /*jobs*/, double /*now*/, std::int64_t /*capacity*/) {
+    return false;
+  }
+  /// Whether a waiting job may start at all by now.
+  [[nodiscard]] virtual bool ready(const JobState&) const { return true; }
+  /// When the scheduler should look again although nothing happened, while jobs wait.
+  [[nodiscard]] virtual double again() const { return kNever; }
   /// Told when a job arrives.
   virtual void arrived(JobState&) {}
   /// Told when a node takes a running job with it, which then waits.

@@ -63,8 +63,8 @@ class Quota {
   [[nodiscard]] virtual bool admits(int queue, std::int64_t milli) const = 0;
   /// Whether `milli` could be admitted if nothing else were held.
   [[nodiscard]] virtual bool could_ever(int queue, std::int64_t milli) const = 0;
-  /// Queues of a lower rank are served first.
-  [[nodiscard]] virtual double rank(int /*queue*/) const { return 0; }
+  /// Queues of a lower rank are served first; the next job of this one asks for `milli`.
+  [[nodiscard]] virtual double rank(int /*queue*/, std::int64_t /*milli*/) const { return 0; }
   /// Whether `queue` may stop others' jobs to start a job of `milli`: it claims no more than what is its own.
   [[nodiscard]] virtual bool may_claim(int /*queue*/, std::int64_t /*milli*/) const { return false; }
   /// Whether a job of `claimant` may stop `victim`, at this state of the tree.

@@ -95,6 +95,15 @@ Queue read_queue(ObjectReader& r) {
   const std::string reclaim = r.choice("reclaim", words, "any");
   q.reclaim = static_cast<Reclaim>(std::find(words.begin(), words.end(), reclaim) - words.begin());
   q.preempts_own = r.boolean("preempts_own", false);
+  if (r.has("pools")) {
+    for (ObjectReader& p : r.objects("pools")) {
+      q.pools.push_back({p.string("pool"), p.number("guaranteed", any, 0), p.number("limit", any, kUnlimited),
+                         p.number("borrow", any, kUnlimited), p.number("lend", any, kUnlimited)});
+      p.finish();
+    }
+  } else {
+    r.expect("pools");
+  }
   r.finish();
   return q;
 }
@@ -143,6 +152,7 @@ Policy read_policy(ObjectReader& r) {
   p.rule = r.choice("rule", rules().names(), p.rule);
   p.quota = r.choice("quota", quotas().names(), p.quota);
   p.placement = r.choice("placement", placements().names(), p.placement);
+  p.interval = r.quantity<Seconds>("interval", Seconds{0});
   for (const std::string& name : parameter_names()) {
     const std::string key = name.substr(name.find('.') + 1), group = name.substr(0, name.find('.'));
     if (!r.has(group)) {
@@ -164,6 +174,7 @@ void read_times(ObjectReader& top, Fleet& f) {
   f.seed = static_cast<std::uint64_t>(top.integer("seed", {0}, 1));
   if (std::optional<ObjectReader> r = top.optional_object("interruption")) {
     f.interruption.restart = r->quantity<Seconds>("restart", Seconds{0});
+    f.interruption.start = r->quantity<Seconds>("start", Seconds{0});
     f.interruption.checkpoint = r->quantity<Seconds>("checkpoint", Seconds{0});
     f.interruption.resize = r->quantity<Seconds>("resize", Seconds{0});
     r->finish();

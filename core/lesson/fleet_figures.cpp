@@ -53,7 +53,7 @@ Figures figures_of(const FleetAnswer& answer) {
   for (std::size_t q = 0; q < answer.fleet.queues.size(); ++q) {
     const fleet::Queue& queue = answer.fleet.queues[q];
     const std::string prefix = "queue." + queue.name + ".";
-    out[prefix + "own"] = queue.guaranteed;
+    out[prefix + "own"] = guaranteed_of(queue);
     out[prefix + "held"] = span > 0 ? r.queues[q].gpu_seconds / span : 0;
     out[prefix + "asked"] = span > 0 ? r.queues[q].asked_gpu_seconds / span : 0;
     add_waits(fleet_report::waits_of(played, queue.name), prefix, out);

@@ -1,5 +1,6 @@
 // What holds for every policy: all orders, rules, quotas and placements, with each other, from the registries.
 
+#include <algorithm>
 #include <map>
 
 #include "core/fleet/order.hpp"
@@ -49,10 +50,23 @@ Fleet any_fleet() {
     j.preemptible = draw(0, 4) > 0;
     f.jobs.push_back(j);
   }
-  f.interruption = {Seconds{static_cast<double>(draw(0, 5))}, Seconds{static_cast<double>(draw(0, 1) * 10)},
-                    Seconds{1.0 * draw(0, 2)}};
+  f.interruption = {Seconds{1.0 * draw(0, 5)}, Seconds{10.0 * draw(0, 1)}, Seconds{1.0 * draw(0, 2)},
+                    Seconds{1.0 * draw(0, 5)}};
+  if (draw(0, 3) == 0) f.policy.interval = Seconds{1.0 * draw(1, 30)};
   if (draw(0, 2) == 0) f.outages = {{"n0", Seconds{50}, Seconds{90}}, {"n1", Seconds{60}, Seconds{70}}};
   return f;
+}
+
+/// The same nodes as two pools, each shared out for itself; `c` has but one of them.
+void set_apart(Fleet& f) {
+  for (std::size_t n = 0; n < f.nodes.size(); ++n) f.nodes[n].pool = n < 2 ? "old" : "new";
+  if (f.nodes.size() == 2) f.nodes[1].pool = "new";
+  for (Queue& q : f.queues) {
+    if (q.name == "group") continue;
+    q.guaranteed = 0;
+    q.pools = {{.pool = "old", .guaranteed = q.name == "c" ? 2.0 : 1.0, .limit = draw(0, 1) == 1 ? 2 : kUnlimited}};
+    if (q.name != "c") q.pools.push_back({.pool = "new", .guaranteed = 2});
+  }
 }
 
 /// Jobs ran for at least their work, on GPUs that were theirs alone, whole gangs at once.
@@ -96,8 +110,38 @@ void check_stays(const Fleet& f, const FleetResult& r) {
   }
 }
 
-/// Queues hold no more than their quota allows at any time.
+/// GPUs that the queue's jobs held of each pool at its fullest.
+std::map<std::string, double> most_held(const Fleet& f, const FleetResult& r, const std::string& queue) {
+  std::map<std::string, std::map<double, double>> changes;
+  for (const Stay& s : r.stays) {
+    const Job& j = f.jobs[static_cast<std::size_t>(s.job)];
+    if (j.queue != queue) continue;
+    for (const Held& h : s.held) {
+      std::map<double, double>& at = changes[f.nodes[static_cast<std::size_t>(h.node)].pool];
+      at[s.begin.value()] += h.gpus * j.request.milli / 1000.0;
+      at[s.end.value()] -= h.gpus * j.request.milli / 1000.0;
+    }
+  }
+  std::map<std::string, double> out;
+  for (const auto& [pool, at] : changes) {
+    double held = 0;
+    for (const auto& [time, more] : at) out[pool] = std::max(out[pool], held += more);
+  }
+  return out;
+}
+
+/// Queues hold no more than their quota allows at any time, and nothing of pools that they do not name.
 void check_quotas(const Fleet& f, const FleetResult& r) {
+  for (const Queue& q : f.queues) {
+    if (q.pools.empty()) continue;
+    for (const auto& [pool, held] : most_held(f, r, q.name)) {
+      const auto own = std::find_if(q.pools.begin(), q.pools.end(), [&](const PoolQuota& p) { return p.pool == pool; });
+      RC_ASSERT(own != q.pools.end());
+      if (f.policy.quota == "hard") RC_ASSERT(held <= own->guaranteed + 1e-9);
+      if (f.policy.quota == "borrowing") RC_ASSERT(held <= own->guaranteed + own->borrow + 1e-9);
+      if (f.policy.quota != "none") RC_ASSERT(held <= own->limit + 1e-9);
+    }
+  }
   for (std::size_t q = 0; q < f.queues.size(); ++q)
     for (const QueueSample& s : r.queues[q].samples) {
       RC_ASSERT(s.held <= f.queues[q].limit + 1e-9);
@@ -120,9 +164,17 @@ TEST_CASE("GPU-seconds add up, gangs are whole, quotas hold, and work is done, u
           f.policy.quota = quota.name;
           const auto& places = placements().entries();
           f.policy.placement = places[static_cast<std::size_t>(draw(0, static_cast<int>(places.size()) - 1))].name;
-          f.policy.parameters = {{"attained.limit", 20}, {"attained.limit2", 60}, {"time.look", 10}};
+          f.policy.parameters = {{"attained.limit", 20},
+                                 {"attained.limit2", 60},
+                                 {"time.look", 10},
+                                 {"shares.reset", 10},
+                                 {"shares.credit", 1}};
           for (Queue& q : f.queues)
             if (q.guaranteed > 0 && draw(0, 1) == 1) q.borrow = draw(0, 4), q.lend = draw(0, 4);
+          if (draw(0, 2) == 0) {
+            for (Queue& q : f.queues) q.borrow = q.lend = kUnlimited;
+            set_apart(f);
+          }
           const FleetResult r = run_fleet(f);
           check_result(f, r);
           check_stays(f, r);

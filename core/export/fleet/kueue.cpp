@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/export/fleet/manifests.hpp"
+#include "core/fleet/engine/planes.hpp"
 
 namespace rehearse {
 namespace {
@@ -15,16 +16,20 @@ namespace {
 using namespace manifests;
 
 constexpr const char* kApi = "kueue.x-k8s.io/v1beta2";
-constexpr const char* kFlavor = "gpus";
+constexpr const char* kFlavor = "gpus";     ///< Where quotas are over all pools.
+constexpr const char* kPoolLabel = "pool";  ///< Of nodes.
 
 class Kueue {
  public:
   explicit Kueue(const fleet::Fleet& f)
-      : fleet_(f), names_(queue_names(f)), borrowing_(borrowing(f)), root_(free_root_name()) {}
+      : fleet_(f), names_(queue_names(f)), pools_(queues_by_pool(f)), root_(free_root_name()) {
+    for (PoolQueues& p : pools_)
+      if (p.pool.empty()) p.pool = kFlavor;
+  }
 
   Exported run() {
     ordered_json queues = ordered_json::array(), jobs = ordered_json::array();
-    queues.push_back({{"apiVersion", kApi}, {"kind", "ResourceFlavor"}, {"metadata", {{"name", kFlavor}}}});
+    for (const PoolQueues& p : pools_) queues.push_back(flavor(p));
     queues.push_back(root());
     for (std::size_t q = 0; q < names_.size(); ++q) {
       if (is_group(q)) {
@@ -44,6 +49,7 @@ class Kueue {
     add_left_out(fleet_, out);
     const auto shared = std::any_of(fleet_.jobs.begin(), fleet_.jobs.end(),
                                     [](const fleet::Job& j) { return j.request.milli < fleet::kWholeGpu; });
+    if (by_pool()) add_pool_note(kPoolLabel, out);
     if (shared) out.left_out.push_back({"jobs.gpus below 1", "", "Kueue counts whole GPUs: such jobs ask for one"});
     out.notes.emplace_back("kubectl apply -f queues.json, then kubectl create -f jobs.json");
     return out;
@@ -64,38 +70,61 @@ class Kueue {
       if (fleet_.queues[p].name == fleet_.queues[q].parent) return names_[p];
     return root_;
   }
-  /// What queues right below `parent` are guaranteed; an empty name is the cluster.
-  [[nodiscard]] double guaranteed_below(const std::string& parent) const {
-    double out = 0;
-    for (std::size_t q = 0; q < fleet_.queues.size(); ++q)
-      if (fleet_.queues[q].parent == parent)
-        out += std::max(fleet_.queues[q].guaranteed, is_group(q) ? guaranteed_below(fleet_.queues[q].name) : 0);
+  [[nodiscard]] bool by_pool() const { return fleet::quotas_by_pool(fleet_); }
+  [[nodiscard]] ordered_json flavor(const PoolQueues& p) const {
+    ordered_json out{{"apiVersion", kApi}, {"kind", "ResourceFlavor"}, {"metadata", {{"name", p.pool}}}};
+    if (by_pool()) out["spec"] = {{"nodeLabels", {{kPoolLabel, p.pool}}}};
     return out;
   }
 
-  [[nodiscard]] static ordered_json groups(double nominal, std::optional<double> borrowing,
-                                           std::optional<double> lending) {
+  /// What queues right below `parent` are guaranteed in a pool; an empty name is the cluster.
+  [[nodiscard]] double guaranteed_below(const PoolQueues& p, const std::string& parent) const {
+    double out = 0;
+    for (std::size_t q = 0; q < p.queues.size(); ++q)
+      if (p.queues[q].parent == parent)
+        out += std::max(p.queues[q].guaranteed, is_group(q) ? guaranteed_below(p, p.queues[q].name) : 0);
+    return out;
+  }
+
+  static ordered_json flavor_quota(const PoolQueues& p, double nominal, std::optional<double> borrowing,
+                                   std::optional<double> lending) {
     ordered_json gpu{{"name", "nvidia.com/gpu"}, {"nominalQuota", quantity(nominal)}};
     if (borrowing) gpu["borrowingLimit"] = quantity(*borrowing);
     if (lending) gpu["lendingLimit"] = quantity(*lending);
-    return {{{"coveredResources", {"nvidia.com/gpu"}}, {"flavors", {{{"name", kFlavor}, {"resources", {gpu}}}}}}};
+    return {{"name", p.pool}, {"resources", ordered_json::array({gpu})}};
   }
-  /// With the limits that the queue states; `own`: what it has itself.
-  [[nodiscard]] ordered_json groups_of(std::size_t queue, double own) const {
-    const fleet::Queue& q = fleet_.queues[queue];
-    std::optional<double> most, lending;
-    if (std::isfinite(borrowing_[queue])) most = std::max(0.0, borrowing_[queue]);
-    if (std::isfinite(q.lend)) lending = q.lend;
-    return groups(own, most, lending);
+  static ordered_json groups(const ordered_json& flavors) {
+    if (flavors.empty()) return ordered_json::array();
+    return ordered_json::array({{{"coveredResources", {"nvidia.com/gpu"}}, {"flavors", flavors}}});
+  }
+  /// With the limits that the queue states. Its flavors stand in its order of preference.
+  [[nodiscard]] ordered_json groups_of(std::size_t queue) const {
+    std::vector<const PoolQueues*> order;
+    for (const fleet::PoolQuota& own : fleet_.queues[queue].pools)
+      for (const PoolQueues& p : pools_)
+        if (p.pool == object_name(own.pool)) order.push_back(&p);
+    if (fleet_.queues[queue].pools.empty())
+      for (const PoolQueues& p : pools_) order.push_back(&p);
+    ordered_json flavors = ordered_json::array();
+    for (const PoolQueues* const p : order) {
+      const fleet::Queue& q = p->queues[queue];
+      const double own = is_group(queue) ? std::max(0.0, q.guaranteed - guaranteed_below(*p, q.name)) : q.guaranteed;
+      std::optional<double> most, lending;
+      if (std::isfinite(p->borrowing[queue])) most = std::max(0.0, p->borrowing[queue]);
+      if (std::isfinite(q.lend)) lending = q.lend;
+      flavors.push_back(flavor_quota(*p, own, most, lending));
+    }
+    return groups(flavors);
   }
 
   [[nodiscard]] ordered_json root() const {
-    double gpus = 0;
-    for (const fleet::Node& n : fleet_.nodes) gpus += n.gpus;
+    ordered_json flavors = ordered_json::array();
+    for (const PoolQueues& p : pools_)
+      flavors.push_back(flavor_quota(p, std::max(0.0, p.gpus - guaranteed_below(p, "")), {}, {}));
     return {{"apiVersion", kApi},
             {"kind", "Cohort"},
             {"metadata", {{"name", root_}}},
-            {"spec", {{"resourceGroups", groups(std::max(0.0, gpus - guaranteed_below("")), {}, {})}}}};
+            {"spec", {{"resourceGroups", groups(flavors)}}}};
   }
   [[nodiscard]] ordered_json cohort(std::size_t q) const {
     const fleet::Queue& s = fleet_.queues[q];
@@ -105,7 +134,7 @@ class Kueue {
             {"spec",
              {{"parentName", parent_of(q)},
               {"fairSharing", {{"weight", quantity(s.weight)}}},
-              {"resourceGroups", groups_of(q, std::max(0.0, s.guaranteed - guaranteed_below(s.name)))}}}};
+              {"resourceGroups", groups_of(q)}}}};
   }
   [[nodiscard]] ordered_json cluster_queue(std::size_t q) const {
     const fleet::Queue& s = fleet_.queues[q];
@@ -122,7 +151,7 @@ class Kueue {
               {"fairSharing", {{"weight", quantity(s.weight)}}},
               {"preemption",
                {{"reclaimWithinCohort", reclaim}, {"withinClusterQueue", s.preempts_own ? "LowerPriority" : "Never"}}},
-              {"resourceGroups", groups_of(q, s.guaranteed)}}}};
+              {"resourceGroups", groups_of(q)}}}};
   }
 
   void add_priorities(ordered_json& to) const {
@@ -160,7 +189,7 @@ class Kueue {
 
   const fleet::Fleet& fleet_;
   std::vector<std::string> names_;
-  std::vector<double> borrowing_;  // By queue, as names_.
+  std::vector<PoolQueues> pools_;
   std::string root_;
 };
 

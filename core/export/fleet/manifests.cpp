@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/fleet/engine/planes.hpp"
 #include "core/fleet/quota.hpp"
 
 namespace rehearse {
@@ -47,20 +48,53 @@ std::vector<std::string> queue_names(const fleet::Fleet& fleet) {
   return out;
 }
 
-std::vector<double> borrowing(const fleet::Fleet& fleet) {
-  fleet::Amounts capacity;
-  for (const fleet::Node& n : fleet.nodes)
-    capacity += {std::int64_t{n.gpus} * fleet::kWholeGpu, n.cpu_milli, n.memory_mib};
-  const fleet::QuotaTree tree = fleet::make_quota_tree(fleet.queues, capacity);
+namespace {
+
+std::vector<double> borrowing(const fleet::Fleet& fleet, const std::vector<fleet::Queue>& queues,
+                              const fleet::Amounts& capacity) {
+  const fleet::QuotaTree tree = fleet::make_quota_tree(queues, capacity);
   const auto quota = fleet::quotas().at(fleet.policy.quota).value(fleet::Parameters(fleet.policy.parameters));
   quota->begin(tree);
   std::vector<double> out;
-  for (std::size_t q = 0; q < fleet.queues.size(); ++q) {
-    const fleet::Queue& s = fleet.queues[q];
+  for (std::size_t q = 0; q < queues.size(); ++q) {
+    const fleet::Queue& s = queues[q];
     const auto more = static_cast<std::int64_t>(s.guaranteed * fleet::kWholeGpu) + 1;
     out.push_back(quota->could_ever(static_cast<int>(q) + 1, more) ? std::min(s.borrow, s.limit - s.guaranteed) : 0);
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<PoolQueues> queues_by_pool(const fleet::Fleet& fleet) {
+  std::vector<PoolQueues> out;
+  const auto add = [&](const std::string* pool) {
+    const fleet::Amounts capacity = fleet::capacity_of(fleet, pool);
+    PoolQueues p{pool ? object_name(*pool) : "",
+                 static_cast<double>(capacity.gpu_milli) / fleet::kWholeGpu,
+                 pool ? fleet::queues_in(fleet, *pool) : fleet.queues,
+                 {},
+                 {}};
+    p.borrowing = borrowing(fleet, p.queues, capacity);
+    for (const fleet::Queue& q : fleet.queues)
+      p.stated.push_back(
+          !pool || q.pools.empty() ||
+          std::any_of(q.pools.begin(), q.pools.end(), [pool](const fleet::PoolQuota& x) { return x.pool == *pool; }));
+    out.push_back(std::move(p));
+  };
+  if (!fleet::quotas_by_pool(fleet)) {
+    add(nullptr);
+    return out;
+  }
+  std::set<std::string> seen;
+  for (const fleet::Node& n : fleet.nodes)
+    if (seen.insert(n.pool).second) add(&n.pool);
+  return out;
+}
+
+void add_pool_note(const std::string& label, Exported& out) {
+  out.notes.push_back(
+      fmt::format("Pools are told apart by a label of their nodes: kubectl label node NODE {}=POOL", label));
 }
 
 std::string quantity(double gpus) {

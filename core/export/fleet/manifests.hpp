@@ -19,9 +19,20 @@ using nlohmann::ordered_json;
 /// The name of each queue as an object. Throws Error (usage) where two would be called the same.
 [[nodiscard]] std::vector<std::string> queue_names(const fleet::Fleet& fleet);
 
-/// By queue: the most that it may hold beyond its own; infinite where nothing says so. 0 where the fleet's quota lends
-/// nothing to anybody, whatever the queue states.
-[[nodiscard]] std::vector<double> borrowing(const fleet::Fleet& fleet);
+/// The queues as a manifest has them for GPUs of one pool, or of all where quotas are over all pools.
+struct PoolQueues {
+  std::string pool;  ///< Its name as an object; empty: all.
+  double gpus = 0;   ///< That it has.
+  std::vector<fleet::Queue> queues;
+  /// By queue: the most that it may hold beyond its own; infinite where nothing says so. 0 where the fleet's quota
+  /// lends nothing to anybody, whatever the queue states.
+  std::vector<double> borrowing;
+  std::vector<bool> stated;  ///< By queue: whether it has a quota here.
+};
+[[nodiscard]] std::vector<PoolQueues> queues_by_pool(const fleet::Fleet& fleet);
+
+/// Says how the pools' nodes are told apart, by a label and the pool's name.
+void add_pool_note(const std::string& label, Exported& out);
 
 /// GPUs as a Kubernetes quantity: "8", "500m".
 [[nodiscard]] std::string quantity(double gpus);

@@ -21,36 +21,40 @@ std::vector<JobState*> in_order_of_asking(std::vector<JobState*> out) {
 
 }  // namespace
 
-bool Pass::claim(JobState& j) {
+bool Pass::claim(JobState& j, int pool) {
+  const auto here = [&](int other) { return engine_.quota().same(pool, other); };
+  std::vector<int> pools;
+  std::copy_if(engine_.pools_of(j).begin(), engine_.pools_of(j).end(), std::back_inserter(pools), here);
+  if (pools.front() != pool) return false;  // It was tried with those before it.
   std::vector<JobState*> able;
   for (const JobId id : engine_.running()) {
     JobState& v = engine_.job(id);
-    if (engine_.stoppable(v) && engine_.quota().yields(j, v)) able.push_back(&v);
+    if (engine_.stoppable(v) && here(engine_.pool_of(v.held)) && engine_.quota().yields(j, v, pool)) able.push_back(&v);
   }
   std::vector<JobState*> lifted;
   std::optional<Holding> held;
   const Shape& shape = engine_.shape(j);
   const int gpus = shape.request.elastic() ? shape.request.min_gpus : shape.request.gpus;
   for (JobState* v : in_order_of_asking(able)) {
-    if (!engine_.quota().yields(j, *v)) continue;  // Its queue has given enough.
+    if (!engine_.quota().yields(j, *v, pool)) continue;  // Its queue has given enough.
     engine_.lift(*v);
     lifted.push_back(v);
-    if (engine_.quota().admits(j.queue, shape.least_milli) &&
-        (held = engine_.placer().place(engine_.machines(), j.shape, gpus)))
+    if (engine_.quota().admits(j.queue, shape.least_milli, pool) &&
+        (held = engine_.placer().place(engine_.machines(), j.shape, gpus, pools)))
       break;
   }
   // Whoever was lifted in vain stays; all of them where there is still no room.
   std::vector<JobState*> stopped;
-  if (held) engine_.tree().use(j.queue, amounts_of(*held));
+  if (held) engine_.count_in(j.queue, *held);
   for (std::size_t i = lifted.size(); i-- > 0;) {
     JobState& v = *lifted[i];
-    if (!held || (engine_.machines().still_free(v.held) && engine_.quota().admits(v.queue, v.milli)))
+    if (!held || (engine_.machines().still_free(v.held) && engine_.admits_again(v)))
       engine_.put_back(v);
     else
       stopped.push_back(&v);
   }
   if (!held) return false;
-  engine_.tree().use(j.queue, -amounts_of(*held));
+  engine_.count_out(j.queue, *held);
   for (JobState* v : stopped) engine_.stop(*v, Stop::preempted, true);
   start_on(j, std::move(*held), gpus);
   return true;
@@ -69,7 +73,7 @@ bool Pass::shrink_others(JobState& j) {
   }
   if (over == 0) return false;
   std::int64_t free = 0;
-  for (const int pool : engine_.shape(j).pools) free += engine_.machines().free_milli(pool);
+  for (const int pool : engine_.pools_of(j)) free += engine_.machines().free_milli(pool);
   if (free + over < engine_.shape(j).least_milli) return false;
   // A trial: each shrinks to its least where it stands, until the candidate fits.
   const Shape& shape = engine_.shape(j);
@@ -77,17 +81,18 @@ bool Pass::shrink_others(JobState& j) {
   std::vector<std::pair<JobState*, Holding>> shrunk;
   std::optional<Holding> held;
   for (JobState* v : in_order_of_asking(able)) {
-    const int pool = engine_.placer().pool_of(v->held, engine_.machines());
+    const int pool = engine_.pool_of(v->held);
     engine_.lift(*v);
     std::optional<Holding> less =
-        engine_.placer().place(engine_.machines(), v->shape, engine_.shape(*v).request.min_gpus, pool);
+        engine_.placer().place(engine_.machines(), v->shape, engine_.shape(*v).request.min_gpus, {&pool, 1});
     if (!less) {
       engine_.put_back(*v);
       continue;
     }
-    engine_.tree().use(v->queue, amounts_of(*less));
+    engine_.count_in(v->queue, *less);
     shrunk.emplace_back(v, std::move(*less));
-    if ((held = engine_.placer().place(engine_.machines(), j.shape, gpus))) break;
+    const std::vector<int> open = engine_.open_pools(j, shape.least_milli);
+    if ((held = engine_.placer().place(engine_.machines(), j.shape, gpus, open))) break;
   }
   if (held) {
     for (auto& [v, less] : shrunk) engine_.resize(*v, std::move(less), engine_.shape(*v).request.min_gpus);
@@ -97,7 +102,7 @@ bool Pass::shrink_others(JobState& j) {
   for (std::size_t i = shrunk.size(); i-- > 0;) {
     auto& [v, less] = shrunk[i];
     engine_.machines().give(less);
-    engine_.tree().use(v->queue, -amounts_of(less));
+    engine_.count_out(v->queue, less);
   }
   for (auto& [v, less] : shrunk) engine_.put_back(*v);
   return false;

@@ -11,12 +11,6 @@ namespace rehearse::fleet {
 
 namespace {
 
-Amounts capacity_of(const Fleet& fleet) {
-  Amounts out;
-  for (const Node& n : fleet.nodes) out += {static_cast<std::int64_t>(n.gpus) * kWholeGpu, n.cpu_milli, n.memory_mib};
-  return out;
-}
-
 /// How often nodes that fail may stop one job before it is said that it never ends.
 constexpr int kMostFailures = 10'000;
 
@@ -28,10 +22,8 @@ Engine::Engine(const Fleet& fleet, const RunOptions& options)
       machines_(fleet.nodes),
       order_(orders().at(fleet.policy.order).value(Parameters(fleet.policy.parameters))),
       rule_(rules().at(fleet.policy.rule).value(Parameters(fleet.policy.parameters))),
-      quota_(quotas().at(fleet.policy.quota).value(Parameters(fleet.policy.parameters))),
       placer_(machines_, fleet.jobs, placements().at(fleet.policy.placement).value(), fleet.seed),
-      tree_(make_quota_tree(fleet.queues, capacity_of(fleet))) {
-  quota_->begin(tree_);
+      planes_(fleet, machines_.pools()) {
   outages_open_.assign(fleet.nodes.size(), 0);
   set_up_jobs();
   set_up_failures();
@@ -39,13 +31,11 @@ Engine::Engine(const Fleet& fleet, const RunOptions& options)
 
 void Engine::set_up_jobs() {
   std::map<std::string, int> queues;
-  for (std::size_t q = 0; q < fleet_.queues.size(); ++q) {
-    queues[fleet_.queues[q].name] = static_cast<int>(q) + 1;
-    node_of_queue_.push_back(static_cast<int>(q) + 1);
-  }
+  for (std::size_t q = 0; q < fleet_.queues.size(); ++q) queues[fleet_.queues[q].name] = static_cast<int>(q) + 1;
   result_.queues.resize(fleet_.queues.size());
   result_.jobs.resize(fleet_.jobs.size());
   states_.resize(fleet_.jobs.size());
+  pools_.resize(fleet_.jobs.size());
   slot_.assign(fleet_.jobs.size(), -1);
   std::vector<int> by_arrival(fleet_.jobs.size());
   for (std::size_t i = 0; i < by_arrival.size(); ++i) by_arrival[i] = static_cast<int>(i);
@@ -59,6 +49,7 @@ void Engine::set_up_jobs() {
     s.id = i;
     s.queue = job.queue.empty() ? 0 : queues[job.queue];
     s.shape = placer_.shape_of(at(i));
+    nth(pools_, i) = planes_.usable(s.queue, shape(s).pools);
     s.number = static_cast<int>(n);
     s.arrival = job.arrival.value();
     s.left = s.saved = job.duration.value();
@@ -94,6 +85,18 @@ void Engine::push_failure(int node) {
   push(now_ + wait(nth(failure_draws_, node)), Kind::down, node, 1);
 }
 
+std::vector<int> Engine::open_pools(const JobState& j, std::int64_t milli) const {
+  std::vector<int> out;
+  for (const int pool : pools_of(j))
+    if (planes_.admits(j.queue, milli, pool)) out.push_back(pool);
+  return out;
+}
+
+bool Engine::admits(const JobState& j, std::int64_t milli) const {
+  if (!planes_.by_pool()) return planes_.admits(j.queue, milli, pools_of(j).front());
+  return !open_pools(j, milli).empty();
+}
+
 double Engine::expected_end(const JobState& j) const {
   const double told = j.job->estimate.value() > 0 ? j.job->estimate.value() : j.job->duration.value();
   const double over = j.job->duration.value() - told;  // Below 0 where more time was asked for than it takes.
@@ -108,7 +111,7 @@ bool Engine::ends_before(const JobState& a, const JobState& b) const {
 
 double Engine::expected_time(const JobState& j) const {
   const double told = j.job->estimate.value() > 0 ? j.job->estimate.value() : j.job->duration.value();
-  const double restart = j.interrupted ? fleet_.interruption.restart.value() : 0;
+  const double restart = (j.interrupted ? fleet_.interruption.restart : fleet_.interruption.start).value();
   return restart + std::max(0.0, j.left - (j.job->duration.value() - told));
 }
 
@@ -181,11 +184,11 @@ void Engine::start(JobState& j, Holding held, int gpus) {
   j.held = std::move(held);
   j.speed = speed_of(j, gpus, j.held);
   j.began = j.since = now_;
-  j.ready = now_ + (j.interrupted ? fleet_.interruption.restart.value() : 0);
+  j.ready = now_ + (j.interrupted ? fleet_.interruption.restart : fleet_.interruption.start).value();
   j.interrupted = false;
   j.saved = j.left;
-  tree_.ask(j.queue, -shape(j).least_milli);
-  tree_.use(j.queue, amounts_of(j.held));
+  planes_.ask(j.queue, -shape(j).least_milli, pools_of(j).front());
+  count_in(j.queue, j.held);
   nth(slot_, j.id) = static_cast<int>(running_.size());
   running_.push_back(j.id);
   if (j.job->request.elastic()) ++elastic_running_;
@@ -194,11 +197,11 @@ void Engine::start(JobState& j, Holding held, int gpus) {
 
 void Engine::lift(JobState& j) {
   machines_.give(j.held);
-  tree_.use(j.queue, -amounts_of(j.held));
+  count_out(j.queue, j.held);
 }
 void Engine::put_back(JobState& j) {
   machines_.take_again(j.held);
-  tree_.use(j.queue, amounts_of(j.held));
+  count_in(j.queue, j.held);
 }
 
 void Engine::stop(JobState& j, Stop why, bool given) {

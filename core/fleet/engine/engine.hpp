@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/fleet/engine/placer.hpp"
+#include "core/fleet/engine/planes.hpp"
 #include "core/fleet/engine/waiting.hpp"
-#include "core/fleet/quota.hpp"
 #include "core/fleet/result.hpp"
 #include "core/fleet/rule.hpp"
 
@@ -26,8 +26,7 @@ class Engine {
   [[nodiscard]] double now() const { return now_; }
   [[nodiscard]] Machines& machines() { return machines_; }
   [[nodiscard]] Placer& placer() { return placer_; }
-  [[nodiscard]] Quota& quota() { return *quota_; }
-  [[nodiscard]] QuotaTree& tree() { return tree_; }
+  [[nodiscard]] const Planes& quota() const { return planes_; }
   [[nodiscard]] const Order& order() const { return *order_; }
   [[nodiscard]] Waiting& waiting() { return waiting_; }
   [[nodiscard]] JobState& job(JobId id) { return nth(states_, id); }
@@ -36,8 +35,20 @@ class Engine {
   [[nodiscard]] bool elastic_runs() const { return elastic_running_ > 0; }
   [[nodiscard]] std::int64_t releases() const { return releases_; }
   [[nodiscard]] const Shape& shape(const JobState& j) const { return nth(placer_.shapes(), j.shape); }
+  [[nodiscard]] int pool_of(const Holding& held) const { return placer_.pool_of(held, machines_); }
+  /// Pools where a job may stand by what it and its queue say, in order of preference.
+  [[nodiscard]] const std::vector<int>& pools_of(const JobState& j) const { return nth(pools_, j.id); }
+  /// Of them, those where the quota lets it start with `milli` now.
+  [[nodiscard]] std::vector<int> open_pools(const JobState& j, std::int64_t milli) const;
+  [[nodiscard]] bool admits(const JobState& j, std::int64_t milli) const;
+  /// Whether it may go on with what it holds, if it holds it no more.
+  [[nodiscard]] bool admits_again(const JobState& j) const { return planes_.admits(j.queue, j.milli, pool_of(j.held)); }
+  /// Counts what a job of `queue` holds or would hold against quotas; no more of it.
+  void count_in(int queue, const Holding& held) { planes_.use(queue, amounts_of(held), pool_of(held)); }
+  void count_out(int queue, const Holding& held) { planes_.use(queue, -amounts_of(held), pool_of(held)); }
+  void count(int queue, const Amounts& amounts, int pool) { planes_.use(queue, amounts, pool); }
   /// Free thousandths of GPUs in that of its pools that has most.
-  [[nodiscard]] std::int64_t most_free(const Shape& shape) const;
+  [[nodiscard]] std::int64_t most_free(const JobState& j) const;
   [[nodiscard]] OrderKey key(const JobState& j) const { return order_->key(j, now_); }
   /// When a running job ends by what its owner said; not before now.
   [[nodiscard]] double expected_end(const JobState& j) const;
@@ -77,6 +88,9 @@ class Engine {
   void handle(const Event& e);
   void node_down(int node);
   void look();
+  void weigh();
+  [[nodiscard]] bool round_begins() const;
+  void expect_round();
   void classify();
   void bring_up_to_date(JobState& j);
   void schedule_end(JobState& j);
@@ -93,10 +107,9 @@ class Engine {
   Machines machines_;
   std::unique_ptr<Order> order_;
   std::unique_ptr<Rule> rule_;
-  std::unique_ptr<Quota> quota_;
   Placer placer_;
-  QuotaTree tree_;
-  std::vector<int> node_of_queue_;  ///< Index in tree_ of each of Fleet::queues.
+  Planes planes_;
+  std::vector<std::vector<int>> pools_;  ///< Of each job.
   std::vector<JobState> states_;
   std::vector<JobId> running_;
   std::vector<int> slot_;  ///< Where a running job stands in running_.
@@ -107,6 +120,7 @@ class Engine {
   int elastic_running_ = 0;
   JobId released_ = -1;  ///< Whose GPUs came free last.
   double next_look_ = kNever;
+  double next_round_ = kNever;
   std::int64_t coming_ = 0;  ///< Events that are not looks.
   int ended_ = 0;
   std::array<double, kWhys> wanted_{};  ///< Thousandths of GPUs that waiting jobs ask for, by why.

@@ -18,20 +18,20 @@ void grow_elastic(Engine& engine) {
   for (auto& [k, j] : able) {
     const Request& r = engine.shape(*j).request;
     const int step = r.pod_gpus > 0 ? r.pod_gpus : 1;
-    const int pool = engine.placer().pool_of(j->held, engine.machines());
+    const int pool = engine.pool_of(j->held);
     engine.lift(*j);
     std::optional<Holding> more;
     int gpus = r.gpus;
     for (; gpus > j->gpus && !more; gpus -= step) {
-      if (!engine.quota().admits(j->queue, static_cast<std::int64_t>(gpus) * r.milli)) continue;
-      more = engine.placer().place(engine.machines(), j->shape, gpus, pool);
+      if (!engine.quota().admits(j->queue, static_cast<std::int64_t>(gpus) * r.milli, pool)) continue;
+      more = engine.placer().place(engine.machines(), j->shape, gpus, {&pool, 1});
       if (more) break;
     }
     if (!more) {
       engine.put_back(*j);
       continue;
     }
-    engine.tree().use(j->queue, amounts_of(*more));
+    engine.count_in(j->queue, *more);
     engine.resize(*j, std::move(*more), gpus);
   }
 }

@@ -4,7 +4,7 @@
 
 namespace rehearse::fleet {
 
-Pass::Pass(Engine& engine) : engine_(engine), heaps_(engine.tree().nodes.size()) {
+Pass::Pass(Engine& engine) : engine_(engine), heaps_(engine.quota().queues()) {
   std::vector<WaitingGroup>& groups = engine.waiting().groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     groups[g].looked = false;
@@ -20,12 +20,19 @@ void Pass::push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::cons
 }
 
 JobState* Pass::next() {
+  for (JobState* j = first(); j; advance(*j), j = first())
+    if (engine_.order().ready(*j)) return j;
+  return nullptr;
+}
+
+JobState* Pass::first() {
   current_ = -1;
   double low = 0;
   for (const int q : queues_) {
     const Heap& heap = nth(heaps_, q);
     if (heap.empty()) continue;
-    const double rank = engine_.quota().rank(q);
+    const JobState& head = engine_.job(heap.top().at->second);
+    const double rank = engine_.quota().rank(q, engine_.shape(head).least_milli, engine_.pools_of(head));
     if (current_ < 0 || rank < low || (rank == low && heap.top().key < nth(heaps_, current_).top().key))
       current_ = q, low = rank;
   }
@@ -67,8 +74,9 @@ std::optional<Holding> Pass::room(JobState& j, int& gpus) {
   const int least = r.elastic() ? r.min_gpus : r.gpus;
   const int step = r.pod_gpus > 0 ? r.pod_gpus : 1;
   for (gpus = r.gpus; gpus >= least; gpus -= step) {
-    if (r.elastic() && !engine_.quota().admits(j.queue, static_cast<std::int64_t>(gpus) * r.milli)) continue;
-    if (std::optional<Holding> held = engine_.placer().place(engine_.machines(), j.shape, gpus)) return held;
+    const std::vector<int> open = engine_.open_pools(j, static_cast<std::int64_t>(gpus) * r.milli);
+    if (open.empty()) continue;
+    if (std::optional<Holding> held = engine_.placer().place(engine_.machines(), j.shape, gpus, open)) return held;
   }
   g.no_room_at = engine_.releases();
   note(j, engine_.placer().room() == Room::fragments ? Why::fragments : Why::busy);
@@ -82,7 +90,7 @@ void Pass::start_on(JobState& j, Holding held, int gpus) {
 
 Tried Pass::start(JobState& j) {
   const std::int64_t least = engine_.shape(j).least_milli;
-  const bool admitted = engine_.quota().admits(j.queue, least);
+  const bool admitted = engine_.admits(j, least);
   if (admitted) {
     int gpus = 0;
     if (std::optional<Holding> held = room(j, gpus)) {
@@ -91,8 +99,9 @@ Tried Pass::start(JobState& j) {
     }
     if (shrink_others(j)) return Tried::started;
   }
-  if (engine_.quota().may_claim(j.queue, least) && claim(j)) return Tried::started;
-  if (!admitted) note(j, engine_.most_free(engine_.shape(j)) < least ? Why::busy : Why::quota);
+  for (const int pool : engine_.pools_of(j))
+    if (engine_.quota().may_claim(j.queue, least, pool) && claim(j, pool)) return Tried::started;
+  if (!admitted) note(j, engine_.most_free(j) < least ? Why::busy : Why::quota);
   return admitted ? Tried::no_room : Tried::quota;
 }
 

@@ -45,8 +45,11 @@ class Pass {
   using Heap = std::priority_queue<Cursor, std::vector<Cursor>, std::greater<>>;
 
   void push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at);
+  /// Of the candidates that are left, ready or not.
+  [[nodiscard]] JobState* first();
   void advance(JobState& j);
-  [[nodiscard]] bool claim(JobState& j);
+  /// Stops others' jobs for a candidate in `pool` and those that share its quotas.
+  [[nodiscard]] bool claim(JobState& j, int pool);
   [[nodiscard]] bool shrink_others(JobState& j);
   void note(const JobState& j, Why why);
 

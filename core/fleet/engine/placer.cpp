@@ -135,12 +135,11 @@ bool Placer::scatter(Machines& m, int pool, const Shape& shape, int gpus, Holdin
   return false;
 }
 
-std::optional<Holding> Placer::place(Machines& machines, int shape, int gpus, int pool_only) {
+std::optional<Holding> Placer::place(Machines& machines, int shape, int gpus, std::span<const int> pools) {
   const Shape& s = nth(shapes_, shape);
   room_ = Room::busy;
-  for (std::size_t p = 0; p < s.pools.size(); ++p) {
-    const int pool = s.pools[p];
-    if (pool_only >= 0 && pool != pool_only) continue;
+  for (const int pool : pools) {
+    const auto p = static_cast<std::size_t>(std::find(s.pools.begin(), s.pools.end(), pool) - s.pools.begin());
     if (machines.free_milli(pool) < static_cast<std::int64_t>(gpus) * s.request.milli) continue;
     room_ = Room::fragments;
     Holding out;
@@ -160,11 +159,11 @@ std::optional<Holding> Placer::place(Machines& machines, int shape, int gpus, in
   return std::nullopt;
 }
 
-bool Placer::could_ever(Machines& empty, int shape) {
+bool Placer::could_ever(Machines& empty, int shape, std::span<const int> pools) {
   const Shape& s = nth(shapes_, shape);
   const Request& r = s.request;
   const int gpus = r.elastic() ? r.min_gpus : r.gpus;
-  for (const int pool : s.pools) {
+  for (const int pool : pools) {
     Holding out;
     if (placement_->scatters() && r.milli == kWholeGpu && gpus > 0) {
       if (!scatter(empty, pool, s, gpus, out)) continue;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/fleet/placement.hpp"
@@ -27,14 +28,14 @@ class Placer {
 
   [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   [[nodiscard]] int shape_of(std::size_t job) const { return shape_of_[job]; }
-  /// Places `gpus` GPUs of a job of `shape` (its request's, or fewer of an elastic one) in the first of its pools that
-  /// has room. Takes what it needs from `machines`, or nothing.
-  [[nodiscard]] std::optional<Holding> place(Machines& machines, int shape, int gpus, int pool_only = -1);
+  /// Places `gpus` GPUs of a job of `shape` (its request's, or fewer of an elastic one) in the first of `pools`, which
+  /// are its own or some of them, that has room. Takes what it needs from `machines`, or nothing.
+  [[nodiscard]] std::optional<Holding> place(Machines& machines, int shape, int gpus, std::span<const int> pools);
   /// Why the last place() failed.
   [[nodiscard]] Room room() const { return room_; }
   [[nodiscard]] int pool_of(const Holding& h, const Machines& m) const { return m[h.hosts.front().node].pool; }
-  /// Whether a job of `shape` fits the cluster while it is `empty` and all nodes are up.
-  [[nodiscard]] bool could_ever(Machines& empty, int shape);
+  /// Whether a job of `shape` fits one of `pools` while the cluster is `empty` and all nodes are up.
+  [[nodiscard]] bool could_ever(Machines& empty, int shape, std::span<const int> pools);
 
  private:
   std::vector<int> pods_in(const Machines& m, const Shape& shape, int pool, int gpus);

@@ -15,6 +15,7 @@ namespace rehearse::fleet {
 namespace {
 
 constexpr int kEventsBetweenWords = 4096;
+constexpr double kRoundSlack = 1e-9;  ///< Of a round.
 
 }  // namespace
 
@@ -35,19 +36,21 @@ void Engine::advance(double to) {
   }
   a.unwanted += passed * free / whole;
   for (std::size_t q = 0; q < result_.queues.size(); ++q) {
-    const QuotaTree::Node& n = tree_[node_of_queue_[q]];
-    result_.queues[q].gpu_seconds += passed * static_cast<double>(n.used) / whole;
-    result_.queues[q].asked_gpu_seconds += passed * static_cast<double>(n.used + n.asked) / whole;
+    const int n = static_cast<int>(q) + 1;
+    const auto used = static_cast<double>(planes_.used(n)), asked = static_cast<double>(planes_.asked(n));
+    result_.queues[q].gpu_seconds += passed * used / whole;
+    result_.queues[q].asked_gpu_seconds += passed * (used + asked) / whole;
   }
-  quota_->remember(tree_, passed);
+  planes_.remember(passed);
   now_ = to;
 }
 
 void Engine::sample() {
   if (!options_.record) return;
   for (std::size_t q = 0; q < result_.queues.size(); ++q) {
-    const QuotaTree::Node& n = tree_[node_of_queue_[q]];
-    const double held = static_cast<double>(n.used) / kWholeGpu, asked = static_cast<double>(n.asked) / kWholeGpu;
+    const int n = static_cast<int>(q) + 1;
+    const double held = static_cast<double>(planes_.used(n)) / kWholeGpu;
+    const double asked = static_cast<double>(planes_.asked(n)) / kWholeGpu;
     std::vector<QueueSample>& s = result_.queues[q].samples;
     if (s.empty() || s.back().held != held || s.back().asked != asked) s.push_back({Seconds{now_}, held, asked});
   }
@@ -55,7 +58,7 @@ void Engine::sample() {
 
 void Engine::wait(JobState& j) {
   j.phase = Phase::waiting;
-  tree_.ask(j.queue, shape(j).least_milli);
+  planes_.ask(j.queue, shape(j).least_milli, pools_of(j).front());
   waiting_.add(j, key(j), shape(j).least_milli, now_);
 }
 
@@ -79,6 +82,7 @@ void Engine::handle(const Event& e) {
   ++result_.events;
   if (e.kind == Kind::look) {
     if (e.id == 1) next_look_ = kNever;
+    if (e.id == 2) next_round_ = kNever;
     return;
   }
   if (e.kind == Kind::down || e.kind == Kind::up) {
@@ -127,10 +131,42 @@ void Engine::settle() {
   for (JobState* j : stopped) wait(*j);
 }
 
+/// Whether the scheduler looks at the jobs now: at each event, or at multiples of an interval.
+bool Engine::round_begins() const {
+  const double interval = fleet_.policy.interval.value(), rounds = now_ / interval;
+  return interval <= 0 || std::abs(rounds - std::round(rounds)) <= kRoundSlack * std::max(1.0, rounds);
+}
+
+/// Sees to it that the next round, or look that the order wants, is among the events while jobs wait.
+void Engine::expect_round() {
+  const double interval = fleet_.policy.interval.value();
+  if (next_round_ != kNever || waiting_.count() == 0) return;
+  if (interval <= 0) {
+    if (const double again = order_->again(); std::isfinite(again)) push(next_round_ = again, Kind::look, 2);
+    return;
+  }
+  if (round_begins() && coming_ == 0 && running_.empty() && !nodes_break_) return;
+  const double rounds = now_ / interval;
+  next_round_ = (std::floor(rounds + kRoundSlack * std::max(1.0, rounds)) + 1) * interval;
+  push(next_round_, Kind::look, 2);
+}
+
+void Engine::weigh() {
+  if (!order_->weighs_all()) return;
+  std::vector<JobState*> jobs;
+  for (const JobId id : running_) jobs.push_back(&job(id));
+  for (const WaitingGroup& g : waiting_.groups())
+    for (const auto& [key, id] : g.jobs) jobs.push_back(&job(id));
+  std::sort(jobs.begin(), jobs.end(), [](const JobState* a, const JobState* b) { return a->number < b->number; });
+  if (order_->weigh(jobs, now_, machines_.capacity_milli() - machines_.down_milli()))
+    waiting_.sort_anew([this](JobId id) { return key(job(id)); });
+}
+
 void Engine::look() {
   ++result_.passes;
+  weigh();
   if (waiting_.count() > 0) {
-    quota_->look(now_);
+    planes_.look(now_);
     Pass pass(*this);
     rule_->look(pass);
   }
@@ -138,16 +174,16 @@ void Engine::look() {
   settle();
   classify();
   sample();
-  if (waiting_.count() > 0 && next_look_ == kNever && std::isfinite(quota_->again_after()) &&
+  if (waiting_.count() > 0 && next_look_ == kNever && std::isfinite(planes_.again_after()) &&
       (coming_ > 0 || !running_.empty())) {
-    next_look_ = now_ + quota_->again_after();
+    next_look_ = now_ + planes_.again_after();
     push(next_look_, Kind::look, 1);
   }
 }
 
-std::int64_t Engine::most_free(const Shape& s) const {
+std::int64_t Engine::most_free(const JobState& j) const {
   std::int64_t most = 0;
-  for (const int pool : s.pools) most = std::max(most, machines_.free_milli(pool));
+  for (const int pool : pools_of(j)) most = std::max(most, machines_.free_milli(pool));
   return most;
 }
 
@@ -157,12 +193,13 @@ void Engine::classify() {
   for (WaitingGroup& g : waiting_.groups()) {
     if (g.jobs.empty()) continue;
     if (!g.looked) {
-      const Shape& s = nth(placer_.shapes(), g.shape);
+      const JobState& first = job(g.jobs.begin()->second);
+      const Shape& s = shape(first);
       g.until(now_);
-      g.why = most_free(s) < s.least_milli || s.milli == 0 ? Why::busy
-              : !quota_->admits(g.queue, s.least_milli)    ? Why::quota
-              : g.no_room_at == releases_                  ? Why::fragments
-                                                           : Why::order;
+      g.why = most_free(first) < s.least_milli || s.milli == 0 ? Why::busy
+              : !admits(first, s.least_milli)                  ? Why::quota
+              : g.no_room_at == releases_                      ? Why::fragments
+                                                               : Why::order;
     }
     nth(wanted_, g.why) += static_cast<double>(g.milli);
   }
@@ -192,10 +229,16 @@ FleetResult Engine::run() {
       handle(e);
       stopped = stopped || told_to_stop();
     }
-    look();
+    if (round_begins()) {
+      look();
+    } else {
+      classify();
+      sample();
+    }
+    expect_round();
     if (stopped) break;
     // Only looks are left, and nothing runs: what still waits will wait for ever.
-    if (coming_ == 0 && running_.empty() && !nodes_break_) break;
+    if (coming_ == 0 && running_.empty() && !nodes_break_ && next_round_ == kNever) break;
   }
   return finish();
 }

@@ -64,6 +64,16 @@ class Waiting {
     return out;
   }
 
+  /// Sorts all jobs anew, by `key` of each.
+  template <class Key>
+  void sort_anew(Key key) {
+    for (WaitingGroup& g : groups_) {
+      std::set<std::pair<OrderKey, JobId>> sorted;
+      for (const auto& [old, id] : g.jobs) sorted.emplace(key(id), id);
+      g.jobs = std::move(sorted);
+    }
+  }
+
  private:
   std::vector<WaitingGroup> groups_;
   std::map<std::pair<int, int>, int> index_;

@@ -1,7 +1,8 @@
 // Least attained service in levels: a job begins in the first level and falls into the next when what it attained
-// reaches the level's limit. Of a level, those that run keep their order and come before those that wait. Gu et al.,
-// "Tiresias: A GPU Cluster Manager for Distributed Deep Learning" (NSDI 2019), discretised two-dimensional LAS; order
-// within a level as in SymbioticLab/Tiresias @959f9b0, simulator/run_sim.py.
+// reaches the level's limit. Of a level, those that run keep their order and come before those that wait, or all come
+// in the order in which they came into it. Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning"
+// (NSDI 2019), discretised two-dimensional LAS; order within a level as in SymbioticLab/Tiresias @959f9b0,
+// simulator/run_sim.py.
 
 #include <algorithm>
 #include <vector>
@@ -14,10 +15,11 @@ namespace {
 
 class Attained final : public Order {
  public:
-  Attained(bool of_gpus, std::vector<double> limits) : of_gpus_(of_gpus), limits_(std::move(limits)) {}
+  Attained(bool of_gpus, bool in_turn, std::vector<double> limits)
+      : of_gpus_(of_gpus), in_turn_(in_turn), limits_(std::move(limits)) {}
 
   OrderKey key(const JobState& j, double) const override {
-    return {static_cast<double>(j.level), j.behind ? 1.0 : 0.0, j.place, j.number};
+    return {static_cast<double>(j.level), j.behind && !in_turn_ ? 1.0 : 0.0, j.place, j.number};
   }
 
   double next_change(const JobState& j, double now) const override {
@@ -40,10 +42,11 @@ class Attained final : public Order {
   void arrived(JobState& j) override { j.place = ++last_; }
 
   void failed(JobState& j) override {
-    if (!j.behind) j.behind = true, j.place = --first_;
+    if (!in_turn_ && !j.behind) j.behind = true, j.place = --first_;
   }
 
   void settled(const std::vector<JobState*>& started, const std::vector<JobState*>& stopped) override {
+    if (in_turn_) return fallen_.clear();
     fallen_.insert(fallen_.end(), started.begin(), started.end());
     std::sort(fallen_.begin(), fallen_.end(), [](const JobState* a, const JobState* b) { return a->place < b->place; });
     for (JobState* j : fallen_)
@@ -59,6 +62,7 @@ class Attained final : public Order {
   }
 
   bool of_gpus_;
+  bool in_turn_;  ///< Of a level, those that came into it first come first, whether they run or wait.
   std::vector<double> limits_;
   std::int64_t first_ = 0, last_ = 0;
   std::vector<JobState*> fallen_;  ///< Running jobs that fell into the next level since the last look.
@@ -72,14 +76,16 @@ OrderFactory factory_of_attained(bool of_gpus) {
     std::vector<double> limits{p.get("attained.limit", kLimit)};
     for (const double more : {p.get("attained.limit2", kLimit2), p.get("attained.limit3", 0)})
       if (more > limits.back()) limits.push_back(more);
-    return std::make_unique<Attained>(of_gpus, std::move(limits));
+    return std::make_unique<Attained>(of_gpus, p.get("attained.in_turn", 0) != 0, std::move(limits));
   };
 }
 
 std::vector<ParameterHelp> levels(const std::string& unit) {
-  return {{"attained.limit", unit + " with which a job leaves the first level", "3250"},
-          {"attained.limit2", unit + " with which it leaves the second; 0: it does not", "7200"},
-          {"attained.limit3", unit + " with which it leaves the third; 0: it does not", "0"}};
+  return {
+      {"attained.limit", unit + " with which a job leaves the first level", "3250"},
+      {"attained.limit2", unit + " with which it leaves the second; 0: it does not", "7200"},
+      {"attained.limit3", unit + " with which it leaves the third; 0: it does not", "0"},
+      {"attained.in_turn", "1: of a level, jobs come in the order in which they came into it, running or not", "0"}};
 }
 
 const bool registered_attained =

@@ -35,6 +35,9 @@ class Borrowing final : public Quota {
     return wanted <= available(queue, false) + kSlack;
   }
 
+  /// Whoever takes no more than its own comes before those that borrow.
+  double rank(int queue, std::int64_t milli) const override { return within_own(queue, milli) ? 0 : 1; }
+
   /// What is its own, or another's job of its own queue.
   bool may_claim(int queue, std::int64_t milli) const override {
     const Queue& s = tree()[queue].settings;
@@ -65,13 +68,20 @@ class Borrowing final : public Quota {
     return used(queue) + static_cast<double>(milli) / kWholeGpu <= tree()[queue].settings.guaranteed + kSlack;
   }
 
-  double fill(int q) {
-    double sum = tree()[q].settings.guaranteed;
+  /// What a subtree is guaranteed: a group's guarantee holds its children's.
+  [[nodiscard]] double guaranteed_in(int q) const {
+    double below = 0;
+    for (const int child : tree()[q].children) below += guaranteed_in(child);
+    return std::max(tree()[q].settings.guaranteed, below);
+  }
+
+  void fill(int q) {
+    double sum = guaranteed_in(q);
     for (const int child : tree()[q].children) {
       fill(child);
-      sum += nth(subtree_, child) - kept(child);
+      sum += nth(subtree_, child) - kept(child) - guaranteed_in(child);
     }
-    return nth(subtree_, q) = sum;
+    nth(subtree_, q) = sum;
   }
 
   [[nodiscard]] double available(int q, bool now) const {

@@ -21,7 +21,7 @@ class Drf final : public Quota {
       if (static_cast<double>(milli) > tree()[q].settings.limit * kWholeGpu) return false;
     return true;
   }
-  double rank(int queue) const override {
+  double rank(int queue, std::int64_t) const override {
     const Amounts& held = tree()[queue].held;
     const Amounts& all = tree().capacity;
     const double dominant = std::max({share(held.gpu_milli, all.gpu_milli), share(held.cpu_milli, all.cpu_milli),

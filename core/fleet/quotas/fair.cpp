@@ -39,7 +39,7 @@ class Fair final : public Quota {
   }
 
   /// Queues that have the smallest part of their fair share are served first.
-  double rank(int queue) const override {
+  double rank(int queue, std::int64_t) const override {
     double most = 0;
     for (int q = queue; q > 0; q = tree()[q].parent) most = std::max(most, used(q) / std::max(fair_of(q), 1e-9));
     return most;

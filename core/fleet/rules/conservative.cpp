@@ -69,8 +69,7 @@ std::vector<Profile> profiles(Engine& e) {
   std::vector<Profile> out;
   for (std::size_t p = 0; p < e.machines().pools().size(); ++p)
     out.emplace_back(e.now(), e.machines().free_milli(static_cast<int>(p)));
-  for (const JobState* j : running)
-    nth(out, e.placer().pool_of(j->held, e.machines())).release(e.expected_end(*j), j->milli);
+  for (const JobState* j : running) nth(out, e.pool_of(j->held)).release(e.expected_end(*j), j->milli);
   return out;
 }
 
@@ -92,7 +91,7 @@ class Conservative final : public Rule {
         }
         free = profiles(e);
       }
-      if (promised >= depth_ || !e.quota().admits(j->queue, e.shape(*j).least_milli)) {
+      if (promised >= depth_ || !e.admits(*j, e.shape(*j).least_milli)) {
         pass.set_aside(*j);
         continue;
       }
@@ -108,11 +107,11 @@ class Conservative final : public Rule {
     const double length = e.expected_time(j);
     int best = -1;
     double when = kNever;
-    for (const int pool : shape.pools)
+    for (const int pool : e.open_pools(j, shape.least_milli))
       if (const double t = nth(free, pool).first(shape.least_milli, length); t < when) best = pool, when = t;
     if (best >= 0 && when <= e.now()) {
       const int gpus = shape.request.elastic() ? shape.request.min_gpus : shape.request.gpus;
-      if (auto held = e.placer().place(e.machines(), j.shape, gpus, best)) {
+      if (auto held = e.placer().place(e.machines(), j.shape, gpus, {&best, 1})) {
         nth(free, best).reserve(e.now(), length, shape.least_milli);
         pass.start_on(j, std::move(*held), gpus);
         return false;

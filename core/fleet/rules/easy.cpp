@@ -30,7 +30,7 @@ Promise promise_to(Engine& e, JobState& j) {
     gone.push_back(leaving.back());
     leaving.pop_back();
     e.machines().give(gone.back()->held);
-    if (auto held = e.placer().place(e.machines(), j.shape, r.elastic() ? r.min_gpus : r.gpus)) {
+    if (auto held = e.placer().place(e.machines(), j.shape, r.elastic() ? r.min_gpus : r.gpus, e.pools_of(j))) {
       out = {e.expected_end(*gone.back()), std::move(*held)};
       e.machines().give(out.held);
       break;
@@ -79,7 +79,7 @@ class Easy final : public Rule {
           promise = promise_to(e, *j);
         }
         tried_now == Tried::quota ? pass.set_aside(*j) : pass.pass_over(*j);
-      } else if (++tried > depth_ || !e.quota().admits(j->queue, e.shape(*j).least_milli)) {
+      } else if (++tried > depth_ || !e.admits(*j, e.shape(*j).least_milli)) {
         pass.set_aside(*j);
       } else {
         try_behind(pass, *j, promise, full);
@@ -104,7 +104,7 @@ class Easy final : public Rule {
     e.machines().take_again(kept);
     const Request& r = e.shape(j).request;
     gpus = r.elastic() ? r.min_gpus : r.gpus;
-    auto held = e.placer().place(e.machines(), j.shape, gpus);
+    auto held = e.placer().place(e.machines(), j.shape, gpus, e.open_pools(j, e.shape(j).least_milli));
     e.machines().give(kept);
     if (held) return pass.start_on(j, std::move(*held), gpus);
     full.insert(group);

@@ -21,7 +21,7 @@ class Preempt final : public Rule {
     // What no chosen job could take goes to whoever can.
     Pass rest(e);
     while (JobState* j = rest.next())
-      if (!e.quota().admits(j->queue, e.shape(*j).least_milli) || !start_if_room(rest, *j)) rest.set_aside(*j);
+      if (!e.admits(*j, e.shape(*j).least_milli) || !start_if_room(rest, *j)) rest.set_aside(*j);
   }
 
  private:
@@ -44,30 +44,33 @@ class Preempt final : public Rule {
     std::vector<JobState*> compete;
     for (const auto& [key, j] : running) {
       if (!e.stoppable(*j)) continue;
-      free[pool(e, *j)] += j->milli;
-      e.tree().use(j->queue, -amounts_of(j->held));
+      nth(free, e.pool_of(j->held)) += j->milli;
+      e.count_out(j->queue, j->held);
       compete.push_back(j);
     }
-    std::vector<std::pair<int, Amounts>> counted;
+    std::vector<Counted> counted;
     std::size_t next = 0;
     JobState* waits = pass.next();
     while (next < compete.size() || waits) {
       const bool runs = next < compete.size() && (!waits || e.key(*compete[next]) < e.key(*waits));
       JobState& j = runs ? *compete[next++] : *waits;
       if (runs) {
-        const bool stays = free[pool(e, j)] >= j.milli && e.quota().admits(j.queue, j.milli);
+        const int pool = e.pool_of(j.held);
+        const bool stays = nth(free, pool) >= j.milli && e.admits_again(j);
         if (stays)
-          free[pool(e, j)] -= j.milli, count(e, counted, j, amounts_of(j.held));
+          nth(free, pool) -= j.milli, count(e, counted, {j.queue, pool, amounts_of(j.held)});
         else
           displaced_.push_back(&j);
         continue;
       }
       const Shape& s = e.shape(j);
-      const auto room =
-          std::find_if(s.pools.begin(), s.pools.end(), [&](int p) { return nth(free, p) >= s.least_milli; });
-      if (room != s.pools.end() && e.quota().admits(j.queue, s.least_milli)) {
+      const std::vector<int>& pools = e.pools_of(j);
+      const auto room = std::find_if(pools.begin(), pools.end(), [&](int p) {
+        return nth(free, p) >= s.least_milli && e.quota().admits(j.queue, s.least_milli, p);
+      });
+      if (room != pools.end()) {
         nth(free, *room) -= s.least_milli;
-        count(e, counted, j, {s.least_milli, 0, 0});
+        count(e, counted, {j.queue, *room, {s.least_milli, 0, 0}});
         chosen_.push_back(&j);
         pass.pass_over(j);
       } else {
@@ -75,16 +78,17 @@ class Preempt final : public Rule {
       }
       waits = pass.next();
     }
-    for (const auto& [queue, amounts] : counted) e.tree().use(queue, -amounts);
-    for (JobState* j : compete) e.tree().use(j->queue, amounts_of(j->held));
+    for (const Counted& c : counted) e.count(c.queue, -c.amounts, c.pool);
+    for (JobState* j : compete) e.count_in(j->queue, j->held);
   }
 
-  static std::size_t pool(Engine& e, const JobState& j) {
-    return static_cast<std::size_t>(e.placer().pool_of(j.held, e.machines()));
-  }
-  static void count(Engine& e, std::vector<std::pair<int, Amounts>>& counted, const JobState& j, const Amounts& a) {
-    e.tree().use(j.queue, a);
-    counted.emplace_back(j.queue, a);
+  struct Counted {
+    int queue, pool;
+    Amounts amounts;
+  };
+  static void count(Engine& e, std::vector<Counted>& counted, const Counted& more) {
+    e.count(more.queue, more.amounts, more.pool);
+    counted.push_back(more);
   }
 
   /// Displaced jobs make room, the last in order first, as far as chosen ones need it.
@@ -95,11 +99,11 @@ class Preempt final : public Rule {
       const Request& r = e.shape(*j).request;
       const int gpus = r.elastic() ? r.min_gpus : r.gpus;
       for (;;) {
-        if (e.quota().admits(j->queue, e.shape(*j).least_milli))
-          if (auto held = e.placer().place(e.machines(), j->shape, gpus)) {
-            e.start(*j, std::move(*held), gpus);
-            break;
-          }
+        const std::vector<int> open = e.open_pools(*j, e.shape(*j).least_milli);
+        if (auto held = e.placer().place(e.machines(), j->shape, gpus, open)) {
+          e.start(*j, std::move(*held), gpus);
+          break;
+        }
         if (displaced_.empty()) break;
         e.lift(*displaced_.back());
         lifted.push_back(displaced_.back());
@@ -108,7 +112,7 @@ class Preempt final : public Rule {
     }
     // The first in order stay after all, where nobody stands in their place.
     for (auto j = lifted.rbegin(); j != lifted.rend(); ++j) {
-      if (e.machines().still_free((*j)->held) && e.quota().admits((*j)->queue, (*j)->milli))
+      if (e.machines().still_free((*j)->held) && e.admits_again(**j))
         e.put_back(**j);
       else
         e.stop(**j, Stop::preempted, true);

@@ -35,8 +35,9 @@ struct ImportedFleet {
 ///     a job for each allocation with GPUs that ran, its account as queue, its time limit as estimate;
 ///   - Kubernetes manifests, YAML or JSON, several to a file: Nodes; Jobs, JobSets and TrainJobs; Kueue's
 ///   ClusterQueues,
-///     LocalQueues and Cohorts (kueue.x-k8s.io, v1beta1 and v1beta2), in which a ResourceFlavor's quotas are added up;
-///     KAI's Queues (scheduling.run.ai/v2).
+///     LocalQueues, Cohorts and ResourceFlavors (kueue.x-k8s.io, v1beta1 and v1beta2): quotas are by pool where the
+///     nodes have the labels of several flavors, else added up;
+///     KAI's Queues (scheduling.run.ai/v2), those of a node pool as quotas of that pool.
 /// Throws Error (usage) with file and line for what cannot be read, and where nodes or jobs are missing.
 [[nodiscard]] ImportedFleet import_fleet(const std::vector<FleetFile>& files, const FleetImportOptions& options);
 

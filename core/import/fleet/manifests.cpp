@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ namespace rehearse::fleet_import {
 namespace {
 
 constexpr const char* kGpu = "nvidia.com/gpu";
+constexpr const char* kNodePool = "kai.scheduler/node-pool";
 constexpr double kUsualPriority = 100;  ///< Of KAI's Queues that state none.
 
 struct Object {
@@ -72,31 +74,48 @@ void collect(const YAML::Node& node, const std::string& where, std::map<std::str
   if (!kind.empty()) to[kind].push_back({node, where});
 }
 
-/// Quotas of GPUs over all flavors: added up. A limit that one flavor lacks is no limit.
+/// GPUs of one flavor.
 struct Quotas {
+  std::string flavor;
   double nominal = 0;
   std::optional<double> borrowing, lending;
 };
-Quotas quotas_of(const Object& o) {
-  Quotas out;
-  bool any = false, borrow_all = true, lend_all = true;
-  double borrowing = 0, lending = 0;
-  for (const YAML::Node& group : at(o.node, {"spec", "resourceGroups"})) {
-    for (const YAML::Node& flavor : at(group, {"flavors"})) {
-      for (const YAML::Node& resource : at(flavor, {"resources"})) {
-        if (text_at(at(resource, {"name"})) != kGpu) continue;
-        any = true;
-        out.nominal += amount_at(at(resource, {"nominalQuota"}), o, 0);
-        borrow_all = borrow_all && !text_at(at(resource, {"borrowingLimit"})).empty();
-        lend_all = lend_all && !text_at(at(resource, {"lendingLimit"})).empty();
-        borrowing += amount_at(at(resource, {"borrowingLimit"}), o, 0);
-        lending += amount_at(at(resource, {"lendingLimit"}), o, 0);
-      }
-    }
-  }
-  if (any && borrow_all) out.borrowing = borrowing;
-  if (any && lend_all) out.lending = lending;
+/// By flavor, in the order of the object, which is that of preference.
+std::vector<Quotas> quotas_of(const Object& o) {
+  std::vector<Quotas> out;
+  const auto limit = [&o](const YAML::Node& resource, const char* key) -> std::optional<double> {
+    if (text_at(at(resource, {key})).empty()) return std::nullopt;
+    return amount_at(at(resource, {key}), o, 0);
+  };
+  for (const YAML::Node& group : at(o.node, {"spec", "resourceGroups"}))
+    for (const YAML::Node& flavor : at(group, {"flavors"}))
+      for (const YAML::Node& resource : at(flavor, {"resources"}))
+        if (text_at(at(resource, {"name"})) == kGpu)
+          out.push_back({text_at(at(flavor, {"name"})), amount_at(at(resource, {"nominalQuota"}), o, 0),
+                         limit(resource, "borrowingLimit"), limit(resource, "lendingLimit")});
   return out;
+}
+/// Over all flavors. A limit that one of them lacks is no limit.
+Quotas added_up(const std::vector<Quotas>& all) {
+  Quotas out;
+  if (all.empty()) return out;
+  out.borrowing = out.lending = 0;
+  for (const Quotas& q : all) {
+    out.nominal += q.nominal;
+    const auto add = [](std::optional<double>& to, const std::optional<double>& more) {
+      to = to && more ? std::optional(*to + *more) : std::nullopt;
+    };
+    add(out.borrowing, q.borrowing);
+    add(out.lending, q.lending);
+  }
+  return out;
+}
+
+/// As a fleet's file has them.
+void set_amounts(ordered_json& to, const Quotas& q) {
+  to["guaranteed"] = q.nominal;
+  if (q.borrowing) to["borrow"] = *q.borrowing;
+  if (q.lending) to["lend"] = *q.lending;
 }
 
 class Manifests {
@@ -133,47 +152,74 @@ class Manifests {
     return kinds.contains(kind);
   }
 
+  /// The first flavor whose labels the node has, or its node pool of KAI; empty: neither.
+  [[nodiscard]] std::string pool_of(const Object& node) const {
+    const YAML::Node labels = at(node.node, {"metadata", "labels"});
+    const auto flavors = objects_.find("ResourceFlavor");
+    for (const Object& f : flavors == objects_.end() ? std::vector<Object>{} : flavors->second) {
+      const YAML::Node wanted = at(f.node, {"spec", "nodeLabels"});
+      if (!wanted.IsMap() || wanted.size() == 0) continue;
+      const bool all = std::all_of(wanted.begin(), wanted.end(), [&labels](const auto& label) {
+        return text_at(at(labels, {label.first.Scalar().c_str()})) == label.second.Scalar();
+      });
+      if (all) return name_of_object(f.node);
+    }
+    return text_at(at(labels, {kNodePool}));
+  }
+
   void nodes() {
-    std::map<std::pair<int, std::string>, int> kinds;
+    std::map<std::tuple<int, std::string, std::string>, int> kinds;
     for (const Object& o : objects_["Node"]) {
       const int gpus = static_cast<int>(amount_at(at(o.node, {"status", "allocatable", kGpu}), o, 0));
-      if (gpus > 0) ++kinds[{gpus, text_at(at(o.node, {"metadata", "labels", "nvidia.com/gpu.product"}))}];
+      if (gpus > 0) ++kinds[{gpus, text_at(at(o.node, {"metadata", "labels", "nvidia.com/gpu.product"})), pool_of(o)}];
     }
     for (const auto& [kind, count] : kinds) {
-      ordered_json pool{{"gpus", kind.first}, {"nodes", count}};
-      if (!kind.second.empty()) pool["name"] = pool["model"] = kind.second;
+      const auto& [gpus, product, flavor] = kind;
+      ordered_json pool{{"gpus", gpus}, {"nodes", count}};
+      if (!product.empty()) pool["name"] = pool["model"] = product;
+      if (!flavor.empty()) pool["name"] = flavor, pools_.insert(flavor);
       to_.pools.push_back(std::move(pool));
     }
+  }
+
+  /// Flavors that quotas name, where all of them are pools of the nodes that were given and there are several: quotas
+  /// are by pool then. Empty: quotas are over all flavors.
+  [[nodiscard]] std::vector<std::string> flavors_apart() {
+    std::vector<std::string> out;
+    for (const char* kind : {"ClusterQueue", "Cohort"})
+      for (const Object& o : objects_[kind])
+        for (const Quotas& q : quotas_of(o))
+          if (std::find(out.begin(), out.end(), q.flavor) == out.end()) out.push_back(q.flavor);
+    if (out.size() < 2) return {};
+    const bool known = options_.nodes == 0 &&
+                       std::all_of(out.begin(), out.end(), [this](const auto& f) { return pools_.contains(f); });
+    if (known) return out;
+    to_.notes.emplace_back(
+        "quotas of several flavors are added up: give the nodes and the ResourceFlavors with their nodeLabels to keep "
+        "them apart");
+    return {};
   }
 
   void kueue_queues() {
     if (objects_["ClusterQueue"].empty()) return;
     to_.quota = "borrowing";
+    flavors_ = flavors_apart();
     std::map<std::string, ordered_json> cohorts;
-    std::map<std::string, double> own;
-    for (const Object& o : objects_["Cohort"]) {
-      const Quotas q = quotas_of(o);
-      ordered_json& json = cohorts[name_of_object(o.node)];
-      json = queue_json(o, q, text_at(at(o.node, {"spec", "parentName"})));
-      own[name_of_object(o.node)] = q.nominal;
-    }
+    for (const Object& o : objects_["Cohort"])
+      cohorts[name_of_object(o.node)] = queue_json(o, text_at(at(o.node, {"spec", "parentName"})));
     std::vector<ordered_json> leaves;
     for (const Object& o : objects_["ClusterQueue"]) {
       std::string cohort = text_at(at(o.node, {"spec", "cohortName"}));
       if (cohort.empty()) cohort = text_at(at(o.node, {"spec", "cohort"}));
       if (!cohort.empty() && !cohorts.contains(cohort)) cohorts[cohort] = {{"name", cohort}};  // It need not be stated.
-      leaves.push_back(queue_json(o, quotas_of(o), cohort));
+      leaves.push_back(queue_json(o, cohort));
       const YAML::Node preemption = at(o.node, {"spec", "preemption"});
       const std::string reclaim = text_at(at(preemption, {"reclaimWithinCohort"})),
                         within = text_at(at(preemption, {"withinClusterQueue"}));
       leaves.back()["reclaim"] = reclaim == "Any" ? "any" : reclaim == "LowerPriority" ? "lower_priority" : "never";
       if (!within.empty() && within != "Never") leaves.back()["preempts_own"] = true;
     }
-    // What a cohort has is beside what its queues have; a group's guarantee here holds both.
-    for (auto& [name, json] : cohorts) {
-      std::set<std::string> seen;
-      json["guaranteed"] = own[name] + below(name, cohorts, leaves, own, seen);
-    }
+    include_below(cohorts, leaves);
     for (const Object& o : objects_["LocalQueue"])
       local_[text_at(at(o.node, {"metadata", "namespace"})) + "/" + name_of_object(o.node)] =
           text_at(at(o.node, {"spec", "clusterQueue"}));
@@ -181,25 +227,61 @@ class Manifests {
     for (ordered_json& leaf : leaves) to_.queues.push_back(std::move(leaf));
   }
 
+  /// What a queue is guaranteed of a flavor; of all where it is empty.
+  static double guaranteed_of(const ordered_json& queue, const std::string& flavor) {
+    if (flavor.empty()) return queue.value("guaranteed", 0.0);
+    if (queue.contains("pools"))
+      for (const ordered_json& p : queue["pools"])
+        if (p["pool"] == flavor) return p.value("guaranteed", 0.0);
+    return 0;
+  }
+
+  using Cohorts = std::map<std::string, ordered_json>;
+
   /// What hangs under a cohort is guaranteed. Circles are for whoever reads the fleet to refuse.
-  static double below(const std::string& name, const std::map<std::string, ordered_json>& cohorts,
-                      const std::vector<ordered_json>& leaves, std::map<std::string, double>& own,
-                      std::set<std::string>& seen) {
+  static double below(const std::string& name, const std::string& flavor, const Cohorts& cohorts,
+                      const std::vector<ordered_json>& leaves, std::set<std::string>& seen) {
     if (!seen.insert(name).second) return 0;
     double out = 0;
     for (const ordered_json& leaf : leaves)
-      if (leaf.value("parent", "") == name) out += leaf.value("guaranteed", 0.0);
+      if (leaf.value("parent", "") == name) out += guaranteed_of(leaf, flavor);
     for (const auto& [other, json] : cohorts)
-      if (json.value("parent", "") == name) out += own[other] + below(other, cohorts, leaves, own, seen);
+      if (json.value("parent", "") == name)
+        out += guaranteed_of(json, flavor) + below(other, flavor, cohorts, leaves, seen);
     return out;
   }
 
-  static ordered_json queue_json(const Object& o, const Quotas& q, const std::string& parent) {
+  /// What a cohort has is beside what its queues have; a group's guarantee in a fleet's file holds both.
+  void include_below(Cohorts& cohorts, const std::vector<ordered_json>& leaves) const {
+    const Cohorts own = cohorts;
+    for (auto& [name, json] : cohorts) {
+      const auto sum = [&, &of = name](const std::string& flavor) {
+        std::set<std::string> seen;
+        return guaranteed_of(own.at(of), flavor) + below(of, flavor, own, leaves, seen);
+      };
+      if (flavors_.empty()) json["guaranteed"] = sum("");
+      for (const std::string& flavor : flavors_) {
+        auto at_pool = std::find_if(json["pools"].begin(), json["pools"].end(),
+                                    [&flavor](const ordered_json& p) { return p["pool"] == flavor; });
+        if (at_pool == json["pools"].end()) {
+          json["pools"].push_back({{"pool", flavor}});
+          at_pool = std::prev(json["pools"].end());
+        }
+        (*at_pool)["guaranteed"] = sum(flavor);
+      }
+    }
+  }
+
+  [[nodiscard]] ordered_json queue_json(const Object& o, const std::string& parent) const {
     ordered_json out{{"name", name_of_object(o.node)}};
     if (!parent.empty()) out["parent"] = parent;
-    out["guaranteed"] = q.nominal;
-    if (q.borrowing) out["borrow"] = *q.borrowing;
-    if (q.lending) out["lend"] = *q.lending;
+    const std::vector<Quotas> quotas = quotas_of(o);
+    if (flavors_.empty()) set_amounts(out, added_up(quotas));
+    for (const Quotas& q : flavors_.empty() ? std::vector<Quotas>{} : quotas) {
+      ordered_json pool{{"pool", q.flavor}};
+      set_amounts(pool, q);
+      out["pools"].push_back(std::move(pool));
+    }
     if (const YAML::Node weight = at(o.node, {"spec", "fairSharing", "weight"}); !text_at(weight).empty())
       out["weight"] = amount_at(weight, o, 1);
     return out;
@@ -212,8 +294,14 @@ class Manifests {
       const YAML::Node spec = at(o.node, {"spec"}), gpu = at(spec, {"resources", "gpu"});
       ordered_json out{{"name", name_of_object(o.node)}};
       if (const std::string parent = text_at(at(spec, {"parentQueue"})); !parent.empty()) out["parent"] = parent;
-      out["guaranteed"] = std::max(0.0, amount_at(at(gpu, {"quota"}), o, 0));
-      if (const double limit = amount_at(at(gpu, {"limit"}), o, -1); limit >= 0) out["limit"] = limit;
+      ordered_json amounts{{"guaranteed", std::max(0.0, amount_at(at(gpu, {"quota"}), o, 0))}};
+      if (const double limit = amount_at(at(gpu, {"limit"}), o, -1); limit >= 0) amounts["limit"] = limit;
+      if (const std::string pool = text_at(at(o.node, {"metadata", "labels", kNodePool})); pools_.contains(pool)) {
+        amounts["pool"] = pool;
+        out["pools"] = ordered_json::array({amounts});
+      } else {
+        out.update(amounts);
+      }
       out["weight"] = amount_at(at(gpu, {"overQuotaWeight"}), o, 1);
       const auto priority = static_cast<int>(amount_at(at(spec, {"priority"}), o, kUsualPriority) - kUsualPriority);
       if (priority != 0) out["priority"] = priority;
@@ -313,6 +401,8 @@ class Manifests {
   const FleetImportOptions& options_;
   Draft& to_;
   std::map<std::string, std::vector<Object>> objects_;  // By kind.
+  std::set<std::string> pools_;                         // Flavors that nodes are of.
+  std::vector<std::string> flavors_;                    // That quotas are stated by; empty: over all.
   std::map<std::string, std::string> local_;            // LocalQueue, as namespace/name, to ClusterQueue.
   std::map<std::string, int> names_;
   bool told_ = false;

@@ -36,11 +36,13 @@ ordered_json queue_json(const PlayedFleet& p, std::size_t q) {
   const double span = std::max((p.result->end - p.result->begin).value(), 1e-9);
   ordered_json out{{"name", s.name},
                    {"parent", s.parent},
-                   {"guaranteed", s.guaranteed},
+                   {"guaranteed", guaranteed_of(s)},
                    {"limit", finite(s.limit)},
                    {"weight", s.weight},
                    {"held_gpus", r.gpu_seconds / span},
                    {"asked_gpus", r.asked_gpu_seconds / span}};
+  for (const fleet::PoolQuota& own : s.pools)
+    out["pools"].push_back({{"pool", own.pool}, {"guaranteed", own.guaranteed}, {"limit", finite(own.limit)}});
   out.update(waits_json(waits_of(p, s.name)));
   ordered_json samples = ordered_json::array();
   for (const fleet::QueueSample& x : r.samples) samples.push_back({x.begin.value(), x.held, x.asked});

@@ -86,7 +86,7 @@ Table queue_table(const PlayedFleet& p, const std::string& title) {
     const fleet::QueueResult& r = p.result->queues[q];
     const Waits w = waits_of(p, p.fleet->queues[q].name);
     const bool group = w.jobs == 0;
-    t.rows.push_back({p.fleet->queues[q].name, fmt::format("{:.6g}", p.fleet->queues[q].guaranteed),
+    t.rows.push_back({p.fleet->queues[q].name, fmt::format("{:.6g}", guaranteed_of(p.fleet->queues[q])),
                       fmt::format("{:.1f}", r.gpu_seconds / span), fmt::format("{:.1f}", r.asked_gpu_seconds / span),
                       group ? "" : with_commas(static_cast<double>(w.jobs)), group ? "" : time_text(w.mean),
                       group ? "" : time_text(w.p90), group ? "" : time_text(w.most)});

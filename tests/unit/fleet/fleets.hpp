@@ -1,10 +1,11 @@
 #pragma once
 // Small fleets for tests.
 
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <zlib.h>
 
 #include "core/fleet/result.hpp"
 #include "tests/support/source_path.hpp"
@@ -60,11 +61,16 @@ inline std::vector<double> ends(const FleetResult& r) {
   return out;
 }
 
-/// Rows of a CSV file beside the tests, without quotes: each a vector of cells, the header first.
+/// Rows of a CSV file beside the tests, compressed or not, without quotes: each a vector of cells, the header first.
 inline std::vector<std::vector<std::string>> csv(const std::string& name) {
-  std::ifstream in(source_path("tests/unit/fleet/data/" + name));
+  gzFile in = gzopen(source_path("tests/unit/fleet/data/" + name).c_str(), "rb");
+  std::string part(1 << 16, '\0'), all;
+  for (int n = 0; (n = gzread(in, part.data(), static_cast<unsigned>(part.size()))) > 0;)
+    all.append(part, 0, static_cast<std::size_t>(n));
+  gzclose(in);
+  std::istringstream lines(all);
   std::vector<std::vector<std::string>> out;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; std::getline(lines, line);) {
     out.emplace_back();
     std::istringstream cells(line);
     for (std::string cell; std::getline(cells, cell, ',');) out.back().push_back(cell);

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <random>
 
-#include <zlib.h>
-
 #include "tests/support/catch.hpp"
 #include "tests/unit/fleet/fleets.hpp"
 
@@ -15,25 +13,9 @@ using namespace rehearse::fleet;
 
 namespace {
 
-std::vector<std::vector<std::string>> gz_csv(const std::string& name) {
-  gzFile in = gzopen(testing::source_path("tests/unit/fleet/data/" + name).c_str(), "rb");
-  std::string text(1 << 16, '\0'), all;
-  for (int n = 0; (n = gzread(in, text.data(), static_cast<unsigned>(text.size()))) > 0;)
-    all.append(text, 0, static_cast<std::size_t>(n));
-  gzclose(in);
-  std::istringstream lines(all);
-  std::vector<std::vector<std::string>> out;
-  for (std::string line; std::getline(lines, line);) {
-    out.emplace_back();
-    std::istringstream cells(line);
-    for (std::string cell; std::getline(cells, cell, ',');) out.back().push_back(cell);
-  }
-  return out;
-}
-
 std::vector<Node> openb_nodes() {
   std::vector<Node> out;
-  const auto rows = gz_csv("openb_node_list_gpu_node.csv.gz");
+  const auto rows = testing::csv("openb_node_list_gpu_node.csv.gz");
   for (std::size_t i = 1; i < rows.size(); ++i)
     out.push_back({.name = rows[i][0],
                    .model = rows[i][4],
@@ -45,7 +27,7 @@ std::vector<Node> openb_nodes() {
 
 std::vector<Request> pods(const std::string& workload) {
   std::vector<Request> out;
-  const auto rows = gz_csv(workload + ".csv.gz");
+  const auto rows = testing::csv(workload + ".csv.gz");
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const auto& r = rows[i];
     Request q;

@@ -1,5 +1,7 @@
 // Shared clusters as Slurm, Kueue and KAI state them, and back.
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
@@ -232,4 +234,91 @@ TEST_CASE("queues and jobs come back from the manifests that are written of them
     CHECK(queue(again, q.name).weight == q.weight);
   }
   CHECK(queue(again, "red").limit == 16);
+}
+
+TEST_CASE("Kueue's flavors are pools where nodes have their labels, and their quotas stay apart") {
+  const std::string flavors = R"(
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: spot}
+spec: {nodeLabels: {tier: spot}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: reserved}
+spec: {nodeLabels: {tier: reserved}}
+)";
+  std::string nodes;
+  for (const auto& [tier, count] : {std::pair{"spot", 2}, {"reserved", 3}})
+    for (int i = 0; i < count; ++i)
+      nodes += std::string("---\nkind: Node\nmetadata: {name: ") + tier + std::to_string(i) +
+               ", labels: {tier: " + tier + "}}\nstatus: {allocatable: {\"nvidia.com/gpu\": \"8\"}}\n";
+  const fleet::Fleet f = import_text(kKueue + flavors + nodes);
+  CHECK(f.nodes.size() == 5);
+  const fleet::Queue &a = queue(f, "team-a"), &b = queue(f, "team-b"), &all = queue(f, "all");
+  REQUIRE(a.pools.size() == 2);
+  CHECK(a.guaranteed == 0);
+  CHECK(a.pools[0].pool == "spot");
+  CHECK(a.pools[0].guaranteed == 8);
+  CHECK(a.pools[0].borrow == 4);
+  CHECK(a.pools[1].pool == "reserved");
+  CHECK(a.pools[1].guaranteed == 16);
+  CHECK(a.pools[1].borrow == 0);
+  REQUIRE(b.pools.size() == 1);
+  CHECK(b.pools[0].lend == 2);
+  REQUIRE(all.pools.size() == 2);
+  CHECK(all.pools[0].guaranteed + all.pools[1].guaranteed == 32);
+  // Without the nodes nobody knows where a flavor is.
+  const ImportedFleet added_up = import_fleet({{"in.txt", kKueue + flavors}}, {.nodes = 4});
+  CHECK(queue(fleet_of(added_up), "team-a").guaranteed == 24);
+  CHECK(std::any_of(added_up.notes.begin(), added_up.notes.end(),
+                    [](const std::string& n) { return n.find("added up") != std::string::npos; }));
+}
+
+TEST_CASE("quotas by pool come back from the manifests that are written of them") {
+  const fleet::Fleet before = fleet::parse_fleet(R"({
+    "schema": "rehearse/fleet/v1", "name": "pools",
+    "pools": [{"name": "old", "gpus": 8, "nodes": 2}, {"name": "new", "gpus": 8, "nodes": 3}],
+    "queues": [{"name": "lab"},
+               {"name": "red", "parent": "lab",
+                "pools": [{"pool": "new", "guaranteed": 16, "borrow": 4}, {"pool": "old", "guaranteed": 4, "lend": 1}]},
+               {"name": "blue", "parent": "lab",
+                "pools": [{"pool": "old", "guaranteed": 8}, {"pool": "new", "guaranteed": 4}]}],
+    "policy": {"quota": "borrowing"},
+    "jobs": [{"name": "wide", "queue": "red", "gpus": 16, "pod_gpus": 8, "duration": "1h"},
+             {"name": "small", "queue": "blue", "gpus": 2, "duration": "1h"}]})",
+                                                 "made up", {}, catalogue());
+  fleet::check_fleet(before);
+  const auto back = [&before](const char* target, const std::string& label) {
+    std::vector<FleetFile> files;
+    for (const ExportedFile& f : fleet_exporters().at(target).value(before).files) files.push_back({f.name, f.text});
+    std::string nodes;
+    for (const fleet::Node& n : before.nodes)
+      nodes += "---\nkind: Node\nmetadata: {name: " + n.name + ", labels: {" + label + ": " + n.pool +
+               "}}\nstatus: {allocatable: {\"nvidia.com/gpu\": \"8\"}}\n";
+    files.push_back({"nodes.yaml", nodes});
+    return fleet_of(import_fleet(files, {}));
+  };
+  const fleet::Fleet kueue = back("kueue", "pool");
+  for (const char* name : {"red", "blue"}) {
+    const fleet::Queue &was = queue(before, name), &is = queue(kueue, name);
+    CAPTURE(name);
+    REQUIRE(is.pools.size() == was.pools.size());
+    for (std::size_t p = 0; p < was.pools.size(); ++p) {
+      CHECK(is.pools[p].pool == was.pools[p].pool);
+      CHECK(is.pools[p].guaranteed == was.pools[p].guaranteed);
+      CHECK(is.pools[p].borrow == was.pools[p].borrow);
+      CHECK(is.pools[p].lend == was.pools[p].lend);
+    }
+  }
+  CHECK(kueue.jobs[0].queue == "red");
+  const fleet::Fleet kai = back("kai", "kai.scheduler/node-pool");
+  REQUIRE(queue(kai, "red-new").pools.size() == 1);
+  CHECK(queue(kai, "red-new").pools[0].pool == "new");
+  CHECK(queue(kai, "red-new").pools[0].guaranteed == 16);
+  CHECK(queue(kai, "red-new").pools[0].limit == 20);
+  CHECK(queue(kai, "blue-old").pools[0].guaranteed == 8);
+  CHECK(kai.jobs[0].queue == "red-new");
+  CHECK(kai.jobs[1].queue == "blue-old");
 }
