@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/config/settings/input.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/estimate/quick/chunk_layout.hpp"
 #include "core/estimate/walk/walk.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/workload.hpp"
@@ -21,15 +21,6 @@ namespace {
 constexpr std::array kNearRounds{1, 2};
 /// With one stage there is no pipeline to fill, but the first and the last microbatch are not as those between.
 constexpr int kFewAlone = 1;
-
-bool runs(const Schedule& schedule, const PipelineShape& shape) {
-  try {
-    schedule.check(shape);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 /// Whether both short steps can be lowered and already hold as much as the whole one.
 bool tells(const ShortSteps& steps, const StrategySettings& s) {

@@ -159,9 +159,9 @@ class Searching {
     bounds_.over(
         plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
         [this](QuickEvaluator& quick, std::size_t i) {
-          // Those that shard are bounded by plain siblings, and come in their order.
+          // Those that shard or move are bounded by plain siblings, and come in their order.
           const StrategySettings settings = space_.settings(plans_[i]);
-          if (tried(plans_[i]) || shards_in_passes(settings)) return;
+          if (tried(plans_[i]) || shards_in_passes(settings) || moves_activations(settings)) return;
           if (const auto e = quick(settings); e && !e->defect)
             answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
         });

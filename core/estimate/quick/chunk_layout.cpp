@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.hpp"
 #include "core/strategy/stage_cuts.hpp"
 
 namespace rehearse {
@@ -34,8 +35,34 @@ int ChunkContent::blocks() const {
   return out;
 }
 
-ChunkLayout::ChunkLayout(const Network& network, const StrategySettings& settings)
-    : stages_(settings.pp), per_stage_(settings.virtual_stages) {
+bool runs(const Schedule& schedule, const PipelineShape& shape) {
+  try {
+    schedule.check(shape);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool runs_back(const Schedule& schedule, const PipelineShape& shape) {
+  return shape.stages > 1 && (schedule.copies() > 1 ||
+                              (shape.virtual_stages > 1 && schedule.stage_of(shape.stages, shape) == shape.stages - 1));
+}
+
+bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
+  for (int c = 0; c < shape.stages * shape.virtual_stages; ++c)
+    if (schedule.stage_of(c, shape) != c % shape.stages) return false;
+  return schedule.copies() == 1;
+}
+
+ChunkLayout::ChunkLayout(const Network& network, const StrategySettings& settings, const Schedule& schedule)
+    : stages_(settings.pp),
+      per_stage_(settings.virtual_stages),
+      round_(goes_round(schedule, {stages_, per_stage_, 1})),
+      placed_(static_cast<std::size_t>(stages_)) {
+  const PipelineShape shape{stages_, per_stage_, 1};
+  for (int copy = 0; copy < schedule.copies(); ++copy)
+    for (int c = 0; c < stages_ * per_stage_; ++c) nth(placed_, schedule.stage_of(c, shape, copy)).push_back(c);
   const std::vector<int> order = network.order(), cuts = chunk_cuts(network, settings);
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) contents_.push_back(content_of(order, cuts[c], cuts[c + 1]));
   const auto layers = [&](const ChunkContent& of) {
@@ -48,21 +75,22 @@ ChunkLayout::ChunkLayout(const Network& network, const StrategySettings& setting
     equal_ = equal_ && layers(of) == layers(contents_.front()) && layers(of).size() == 1;
   const std::size_t n = contents_.size();
   for (std::size_t c = 2; c + 1 < n; ++c) by_kind_ = by_kind_ && contents_[c] == contents_[1];
-  before_.resize(2 * n);
+  const int places = this->places();
+  before_.resize(2 * static_cast<std::size_t>(stages_ * places));
   for (int s = 0; s < stages_; ++s) {
     int forward = 0, backward = 0;
-    for (int c = 0; c < per_stage_; ++c) {
-      nth(before_, (s * per_stage_ + c) * 2) = forward;
-      forward += nth(contents_, c * stages_ + s).blocks();
+    for (int c = 0; c < places; ++c) {
+      nth(before_, (s * places + c) * 2) = forward;
+      forward += nth(contents_, nth(nth(placed_, s), c)).blocks();
     }
-    for (int c = per_stage_ - 1; c >= 0; --c) {
-      nth(before_, (s * per_stage_ + c) * 2 + 1) = backward;
-      backward += nth(contents_, c * stages_ + s).blocks();
+    for (int c = places - 1; c >= 0; --c) {
+      nth(before_, (s * places + c) * 2 + 1) = backward;
+      backward += nth(contents_, nth(nth(placed_, s), c)).blocks();
     }
   }
   for (int stage = 0; stage < stages_; ++stage) {
     auto& list = of_stage_.emplace_back();
-    for (int c = 0; c < per_stage_; ++c) {
+    for (int c = 0; c < places; ++c) {
       if (list.empty() || list.back().first != content(stage, c)) list.emplace_back(content(stage, c), 0);
       ++list.back().second;
     }

@@ -1,10 +1,18 @@
 #include "core/estimate/quick/pass_memory.hpp"
 
+#include <algorithm>
+
 namespace rehearse {
 
 void PassMemoryWalk::add(const MemoryCall& call, int times) {
   if (times <= 0) return;
   const BodyCurve& c = *call.curve;
+  for (std::size_t s = 0; s < out_.host_kept.size(); ++s) {
+    const double up = c.host_up[s], net = up - c.host_down[s];
+    double& most = out_.host_most[s];
+    most = std::max(most, out_.host_kept[s] + up + std::max(0.0, net * (times - 1)));
+    out_.host_kept[s] += net * times;
+  }
   Amounts each = c.at_end;
   look(c, 0);
   if (call.on_compute) {
@@ -21,6 +29,12 @@ void PassMemoryWalk::add(const MemoryCall& call, int times) {
   if (times == 1) return;
   for (const int i : {0, times - 2}) look(c, i, each);
   for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] * (times - 1);
+}
+
+void PassMemoryWalk::add(const std::vector<MemoryCall>& calls, int times) {
+  if (calls.size() == 1) return add(calls.front(), times);
+  for (int i = 0; i < times; ++i)
+    for (const MemoryCall& call : calls) add(call);
 }
 
 PassMemory PassMemoryWalk::result() {

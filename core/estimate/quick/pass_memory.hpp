@@ -1,8 +1,10 @@
 #pragma once
 // What a pass does to memory, from the calls of which it consists.
 
+#include <array>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/program/liveness_curve.hpp"
 
@@ -23,6 +25,9 @@ struct MemoryCall {
         curve(std::make_shared<const BodyCurve>(std::move(of))) {}
 };
 
+/// Bytes by MemorySpace, outside the device.
+using Elsewhere = std::array<double, kMemorySpaces>;
+
 /// Memory over one pass, relative to its start. Buffers of calls beside kernels, as of a message that left before, are
 /// held until the pass's first kernels are done.
 struct PassMemory {
@@ -31,6 +36,7 @@ struct PassMemory {
   Amounts kept{};                       ///< At the end, such buffers of its own gone.
   Amounts leaving{};                    ///< These buffers.
   double kept_in_all = 0, leaving_in_all = 0;
+  Elsewhere host_most{}, host_kept{};  ///< Outside the device: most held, and at the end.
 };
 
 /// Adds calls up as liveness.cpp does along a role.
@@ -38,6 +44,8 @@ class PassMemoryWalk {
  public:
   /// `times` equal calls in a row.
   void add(const MemoryCall& call, int times = 1);
+  /// The same of calls that follow one another.
+  void add(const std::vector<MemoryCall>& calls, int times = 1);
   [[nodiscard]] PassMemory result();
 
  private:

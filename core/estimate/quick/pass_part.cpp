@@ -1,5 +1,9 @@
 #include "core/estimate/quick/pass_part.hpp"
 
+#include <algorithm>
+
+#include "core/base/index.hpp"
+
 namespace rehearse {
 
 PassPart part_of(const Body& body) {
@@ -17,14 +21,40 @@ PassPart part_of(const Body& body) {
   return out;
 }
 
-StreamId stream_of_copies(const Program& program) {
+StagePasses::StagePasses(const Program& program, const Schedule& schedule, int stage)
+    : splits_(schedule.splits_backward()) {
+  for (const ChunkPlacement& c : program.chunks)
+    if (c.stage == stage) chunks_.push_back(c);
+  if (!splits_) return;
+  const int stages = static_cast<int>(program.roles.size());
+  const int each = static_cast<int>(program.chunks.size()) / schedule.copies() / stages;
+  for (const Slot& s : schedule.order(stage, {stages, each, program.microbatches}))
+    if (s.pass == Pass::backward_weight) halves_.insert({s.chunk, s.copy, s.microbatch});
+}
+
+StagePasses::Place StagePasses::of(const Entry& e, Phase phase) const {
+  const auto at = std::find_if(chunks_.begin(), chunks_.end(),
+                               [&](const ChunkPlacement& c) { return c.chunk == e.chunk && c.copy == e.copy; });
+  const bool forward = phase == Phase::forward;
+  Place out{forward ? Pass::forward : Pass::backward, static_cast<int>(at - chunks_.begin()), 0};
+  if (at == chunks_.end()) return out;
+  out.block = forward ? e.layer - at->first_layer : at->last_layer - 1 - e.layer;
+  if (!forward && splits_ && halves_.contains({e.chunk, e.copy, e.microbatch}))
+    out.pass = phase == Phase::weight_grad ? Pass::backward_weight : Pass::backward_input;
+  return out;
+}
+
+std::vector<StreamId> side_streams(const Program& program) {
+  std::vector<StreamId> out;
   for (std::size_t s = 0; s < program.streams.size(); ++s) {
     const Stream& stream = program.streams[s];
-    if (stream.role == StreamRole::communication && stream.axes.contains(Axis::dp_replicate) &&
-        !stream.axes.contains(Axis::dp_shard))
-      return static_cast<StreamId>(s);
+    const bool replicas = stream.role == StreamRole::communication &&
+                          (stream.axes.contains(Axis::dp_shard) || stream.axes.contains(Axis::dp_replicate));
+    const bool host =
+        stream.role == StreamRole::copy || stream.role == StreamRole::copy_out || stream.role == StreamRole::host;
+    if (replicas || host) out.push_back(static_cast<StreamId>(s));
   }
-  return -1;
+  return out;
 }
 
 }  // namespace rehearse

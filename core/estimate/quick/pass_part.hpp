@@ -1,8 +1,13 @@
 #pragma once
-// What a body does in a pass, and where on a role the last pass ends.
+// What a body does in a pass, which pass an entry is a part of, and where on a role the last pass ends.
+
+#include <array>
+#include <set>
+#include <vector>
 
 #include "core/program/body.hpp"
 #include "core/program/program.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace rehearse {
 
@@ -13,8 +18,27 @@ struct PassPart {
 };
 [[nodiscard]] PassPart part_of(const Body& body);
 
-/// The stream for calls between copies of what is sharded; -1 where they have none of their own.
-[[nodiscard]] StreamId stream_of_copies(const Program& program);
+/// Streams on which calls run beside passes: those between replicas, copies to and from the host, and its own work.
+[[nodiscard]] std::vector<StreamId> side_streams(const Program& program);
+
+/// The passes of one stage of a lowered Program: which of them an entry with a block's work is a part of.
+class StagePasses {
+ public:
+  StagePasses(const Program& program, const Schedule& schedule, int stage);
+  struct Place {
+    Pass pass;
+    int chunk;  ///< Among the chunks of the stage.
+    int block;  ///< In the order of the pass.
+  };
+  [[nodiscard]] Place of(const Entry& entry, Phase phase) const;
+  /// Chunks of the stage.
+  [[nodiscard]] int chunks() const { return static_cast<int>(chunks_.size()); }
+
+ private:
+  bool splits_;
+  std::vector<ChunkPlacement> chunks_;   ///< By copy, then along the model.
+  std::set<std::array<int, 3>> halves_;  ///< Chunk, copy and microbatch of backwards that come in halves.
+};
 
 /// A copy of tokens or labels to the device that the pass needs after `offset` seconds of its compute.
 struct InputCopy {

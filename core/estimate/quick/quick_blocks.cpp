@@ -9,29 +9,51 @@
 
 namespace rehearse {
 
-QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere,
-                         bool pairs)
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost,
+                         const Schedule& schedule, bool everywhere, bool several)
     : blocks_(network.blocks.size()),
       everywhere_(everywhere),
-      stages_(program.roles.size() > 1),
-      several_(program.microbatches > 1) {
+      several_(several),
+      splits_(schedule.splits_backward()),
+      stages_(program.roles.size() > 1) {
+  for (BlockPasses& b : blocks_) b.body.fill(-1);
   block_at_ = network.order();
   while (!nth(network.blocks, layer_).is_layer()) ++layer_;
   EstimatePrices prices(program, cost);
-  for (int m = 0; m < program.microbatches; ++m) {
+  for (int m = 0; m < (several_ ? 2 : 1); ++m) {
     if (m > 0) prices.set_microbatch(m);
     for (std::size_t r = 0; r < program.roles.size(); ++r)
       for (const Entry& e : program.roles[r].step)
         if (e.microbatch == m) read(program, e, static_cast<int>(r), prices);
   }
   const auto last = static_cast<int>(program.roles.size()) - 1;
-  if (pairs) price_pairs(prices);
+  if (schedule.pairs()) price_pairs(prices);
   complete_ = complete_ && (!everywhere || !prices.unlike());
   cached_at_end_ = cached_blocks(program, program.roles.back(), prices.rank_of(last));
   for (const BlockPasses& b : blocks_) {
-    const int microbatches = several_ ? 2 : 1;
-    complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == b.calls[1] * microbatches &&
-                (!several_ || b.calls[2] == b.calls[1]);
+    const auto calls = [&](bool first) {
+      const auto of = [&](Pass pass) { return nth(b.calls, pass_kind(pass, first)); };
+      return splits_ ? std::max(of(Pass::backward_input), of(Pass::backward_weight)) : of(Pass::backward);
+    };
+    complete_ = complete_ && b.calls[0] > 0 && b.calls[0] == calls(false) + calls(true) &&
+                (!several_ || calls(true) == calls(false));
+  }
+  if (splits_) join_halves();
+}
+
+/// A whole backward is both halves of each block.
+void QuickBlocks::join_halves() {
+  for (BlockPasses& b : blocks_) {
+    for (const bool first : {false, true}) {
+      const auto whole = static_cast<std::size_t>(pass_kind(Pass::backward, first));
+      for (const Pass half : {Pass::backward_input, Pass::backward_weight}) {
+        const auto of = static_cast<std::size_t>(pass_kind(half, first));
+        if (b.body[of] < 0) continue;
+        b.work[whole].append(b.work[of]);
+        b.memory[whole].insert(b.memory[whole].end(), b.memory[of].begin(), b.memory[of].end());
+        b.open[whole] = b.open[whole] || b.open[of];
+      }
+    }
   }
 }
 
@@ -47,14 +69,17 @@ bool carries_activations(const Program& program, const Body& body, const PassPar
 
 }  // namespace
 
-PassKind QuickBlocks::pass_of(const Entry& e, bool forward) const {
-  return forward ? PassKind::forward : several_ && e.microbatch == 0 ? PassKind::first_backward : PassKind::backward;
+int QuickBlocks::kind_of_body(const Body& body, int microbatch) {
+  if (body.phase == Phase::forward) return pass_kind(Pass::forward, false);
+  const bool weights = body.phase == Phase::weight_grad;
+  if (weights && !splits_) complete_ = false;
+  return kind_of(!splits_ ? Pass::backward : weights ? Pass::backward_weight : Pass::backward_input, microbatch == 0);
 }
 
 /// Whether the call's pass is known already, from another layer or stage; it must take as long then.
-bool QuickBlocks::compare(const Entry& e, bool forward, int role, EstimatePrices& prices) {
+bool QuickBlocks::compare(const Entry& e, int kind, int role, EstimatePrices& prices) {
   BlockPasses& block = nth(blocks_, nth(block_at_, e.layer));
-  const auto d = static_cast<std::size_t>(pass_of(e, forward));
+  const auto d = static_cast<std::size_t>(kind);
   if (everywhere_ && !prices.groups_alike(e.body, role)) complete_ = false;
   if (block.calls[d] == 0) return false;
   ++block.calls[d];
@@ -66,7 +91,8 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   const Body& body = nth(program.bodies, e.body);
   const PassPart part = part_of(body);
   if (part.kind == PassPart::Kind::call) return;
-  if (part.kind == PassPart::Kind::pass && compare(e, body.phase == Phase::forward, role, prices)) return;
+  const int kind = part.kind == PassPart::Kind::pass ? kind_of_body(body, e.microbatch) : 0;
+  if (part.kind == PassPart::Kind::pass && compare(e, kind, role, prices)) return;
   ExprContext at = prices.context(role);
   at.tables = &program.tables;
   at.microbatches = program.microbatches;
@@ -101,14 +127,14 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
     block.input = {false, true, curve};
     return;
   }
-  const auto d = static_cast<std::size_t>(pass_of(e, forward));
+  const auto d = static_cast<std::size_t>(kind);
   block.work[d] = prices.work(e.body, role);
   block.open[d] = !prices.closed(e.body, role);
   block.body[d] = e.body;
   block.role[d] = role;
   block.at[d] = at;
   block.at[d].microbatch = e.microbatch;
-  block.memory[d] = {true, true, curve};
+  block.memory[d] = {MemoryCall(true, true, curve)};
   ++block.calls[d];
 }
 
@@ -116,7 +142,8 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
 void QuickBlocks::price_pairs(EstimatePrices& prices) {
   for (int f = 0; f < static_cast<int>(blocks_.size()); ++f) {
     for (int b = 0; b < static_cast<int>(blocks_.size()); ++b) {
-      for (int d = 1; d < kPassKinds; ++d) {
+      for (const bool first : {false, true}) {
+        const int d = pass_kind(splits_ ? Pass::backward_input : Pass::backward, first);
         const BlockPasses &ahead = nth(blocks_, f), &back = nth(blocks_, b);
         if (ahead.body[0] < 0 || nth(back.body, d) < 0) continue;
         const int role = std::max(ahead.role[0], nth(back.role, d));
@@ -144,13 +171,14 @@ ChunkPair QuickBlocks::pair(const ChunkContent& forward, const ChunkContent& bac
   const std::vector<int> ahead = listed(forward);
   std::vector<int> back = listed(backward);
   std::reverse(back.begin(), back.end());
-  const PassKind kind = first ? first_backward() : PassKind::backward;
+  const int kind = kind_of(splits_ ? Pass::backward_input : Pass::backward, first),
+            whole = kind_of(Pass::backward, first), weights = kind_of(Pass::backward_weight, first);
   ChunkPair out;
   ChunkPass& pass = out.pass;
-  const auto add = [&](const ComputeWork& work) {
+  const auto add = [&](const ComputeWork& work, double more = 0) {
     pass.work.append(work);
-    pass.seconds.push_back(work.seconds);
-    pass.offsets.push_back(pass.offsets.back() + work.seconds);
+    pass.seconds.push_back(work.seconds + more);
+    pass.offsets.push_back(pass.offsets.back() + work.seconds + more);
   };
   for (std::size_t k = 0; k < std::max(ahead.size(), back.size()); ++k) {
     if (k < ahead.size())
@@ -158,12 +186,18 @@ ChunkPair QuickBlocks::pair(const ChunkContent& forward, const ChunkContent& bac
         pass.inputs.push_back({pass.work.seconds, block.input_seconds});
     out.early = 0;
     if (k < ahead.size() && k < back.size()) {
-      const BlockPair& both = pairs_.at({ahead[k], back[k], static_cast<int>(kind)});
-      if (k == 0) out.begin = both.begin;
-      out.early = both.work.seconds - both.end;
-      add(both.work);
+      const BlockPasses& behind = nth(blocks_, back[k]);
+      const ComputeWork& later = nth(behind.work, weights);
+      if (const auto both = pairs_.find({ahead[k], back[k], kind}); both != pairs_.end()) {
+        if (k == 0) out.begin = both->second.begin;
+        if (later.seconds == 0) out.early = both->second.work.seconds - both->second.end;
+        add(both->second.work, later.seconds);
+      } else {
+        add(nth(blocks_, ahead[k]).work[0], later.seconds);
+      }
+      if (later.seconds > 0) pass.work.append(later);
     } else {
-      add(k < ahead.size() ? nth(blocks_, ahead[k]).work[0] : nth(nth(blocks_, back[k]).work, kind));
+      add(k < ahead.size() ? nth(blocks_, ahead[k]).work[0] : nth(nth(blocks_, back[k]).work, whole));
     }
   }
   for (const int b : ahead) pass.unpacks_in_line |= nth(blocks_, b).open[0];
@@ -177,23 +211,24 @@ std::vector<std::pair<const BlockPasses*, int>> QuickBlocks::blocks_of(bool forw
   return out;
 }
 
-PassMemory QuickBlocks::memory_of(PassKind pass, const ChunkContent& of) const {
-  const bool forward = pass == PassKind::forward;
+PassMemory QuickBlocks::memory_of(int kind, const ChunkContent& of) const {
+  const auto pass = static_cast<Pass>(kind % kPasses);
+  const bool forward = pass == Pass::forward, hands_on = stages_ && pass != Pass::backward_weight;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassMemoryWalk walk;
-  if (stages_ && !(forward ? of.first : of.last)) walk.add(message.receive);
+  if (hands_on && !(forward ? of.first : of.last)) walk.add(message.receive);
   for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) walk.add(block->input);
-    walk.add(nth(block->memory, pass), times);
+    walk.add(nth(block->memory, kind), times);
   }
-  if (stages_ && !(forward ? of.last : of.first)) walk.add(message.send);
+  if (hands_on && !(forward ? of.last : of.first)) walk.add(message.send);
   return walk.result();
 }
 
-ChunkPass QuickBlocks::make_pass(PassKind pass, const ChunkContent& of) const {
+ChunkPass QuickBlocks::make_pass(int kind, const ChunkContent& of) const {
   ChunkPass out;
-  const bool forward = pass == PassKind::forward;
-  const auto d = static_cast<std::size_t>(pass);
+  const bool forward = kind == pass_kind(Pass::forward, false);
+  const auto d = static_cast<std::size_t>(kind);
   for (const auto& [block, times] : blocks_of(forward, of)) {
     if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
     for (int i = 0; i < times; ++i) {
@@ -203,14 +238,15 @@ ChunkPass QuickBlocks::make_pass(PassKind pass, const ChunkContent& of) const {
     }
     out.unpacks_in_line |= block->open[d];
   }
-  out.memory = memory_of(pass, of);
+  out.memory = memory_of(kind, of);
   return out;
 }
 
 LayerPasses QuickBlocks::layer() const {
   const BlockPasses& layer = nth(blocks_, layer_);
-  Amounts kept = layer.memory[0].curve->at_end;
-  subtract(kept, layer.memory[0].curve->beside);
+  const BodyCurve& forward = *layer.memory[0].front().curve;
+  Amounts kept = forward.at_end;
+  subtract(kept, forward.beside);
   return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{nth(kept, MemoryCategory::activations)},
           !layer.open[0] && !layer.open[1]};
 }
@@ -218,8 +254,12 @@ LayerPasses QuickBlocks::layer() const {
 ChunkPasses QuickBlocks::passes(const ChunkContent& of) const {
   ChunkPasses out;
   if (of.runs.empty()) return out;
-  for (int pass = 0; pass < (several_ ? kPassKinds : 2); ++pass)
-    nth(out, pass) = make_pass(static_cast<PassKind>(pass), of);
+  for (const Pass pass : {Pass::forward, Pass::backward, Pass::backward_input, Pass::backward_weight}) {
+    if (!splits_ && pass >= Pass::backward_input) continue;
+    for (const bool first : {false, true})
+      if (!first || (several_ && pass != Pass::forward))
+        nth(out, pass_kind(pass, first)) = make_pass(pass_kind(pass, first), of);
+  }
   return out;
 }
 

@@ -27,11 +27,12 @@ struct ChunkPass {
   [[nodiscard]] int blocks() const { return static_cast<int>(seconds.size()); }
 };
 
-/// Which of a chunk's passes: the first backward of a step may write gradients that later ones add to.
-enum class PassKind : unsigned char { forward, backward, first_backward };
-inline constexpr int kPassKinds = 3;
+/// Which of a chunk's passes: by Pass, and behind them those that are the first of a step, which may write gradients
+/// that later ones add to.
+inline constexpr int kPassKinds = 2 * kPasses;
+[[nodiscard]] constexpr int pass_kind(Pass pass, bool first) { return static_cast<int>(pass) + (first ? kPasses : 0); }
 
-/// By PassKind; empty where nothing is held.
+/// By pass_kind(); empty where nothing is held or there is no such pass.
 using ChunkPasses = std::array<ChunkPass, kPassKinds>;
 
 /// A forward and a backward interleaved block by block, in the place of the backward.
@@ -49,12 +50,12 @@ struct BlockMessage {
   MemoryCall send, receive;
 };
 
-/// A block of the network, by PassKind.
+/// A block of the network, by pass_kind().
 struct BlockPasses {
-  std::array<int, kPassKinds> body{-1, -1, -1}, role{};  ///< Of its first call.
+  std::array<int, kPassKinds> body{}, role{};  ///< Of its first call; body -1 for none.
   std::array<ExprContext, kPassKinds> at;
   std::array<ComputeWork, kPassKinds> work;
-  std::array<MemoryCall, kPassKinds> memory;
+  std::array<std::vector<MemoryCall>, kPassKinds> memory;
   std::array<int, kPassKinds> calls{};
   std::array<bool, kPassKinds> open{};
   double input_seconds = -1;
@@ -64,10 +65,11 @@ struct BlockPasses {
 /// Blocks of one key, priced. Any number of threads may ask it.
 class QuickBlocks {
  public:
-  /// Reads the passes of `program`, a lowering of `network`, and one microbatch, or two where the first differs.
-  /// `everywhere`: it has all ranks, and whether blocks take as long on all of them is to be found out.
-  /// `pairs`: it is interleaved as schedules that pair passes need it, and so are the passes.
-  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, bool everywhere, bool pairs);
+  /// Reads the passes of `program`, a lowering of `network` for `schedule`: of its first microbatch, or with `several`
+  /// of two, as the first differs. `everywhere`: it has all ranks, and whether blocks take as long on all of them is to
+  /// be found out.
+  QuickBlocks(const Program& program, const Network& network, const CostModel& cost, const Schedule& schedule,
+              bool everywhere, bool several);
 
   /// Whether the blocks say all about a pass: every one has a forward and a backward that take as long on any stage,
   /// and no storage waits for another stream.
@@ -75,7 +77,11 @@ class QuickBlocks {
   [[nodiscard]] ChunkPasses passes(const ChunkContent& of) const;
   /// Where `program` was made for a schedule that pairs passes.
   [[nodiscard]] ChunkPair pair(const ChunkContent& forward, const ChunkContent& backward, bool first) const;
-  [[nodiscard]] PassKind first_backward() const { return several_ ? PassKind::first_backward : PassKind::backward; }
+  /// The kind of a pass, where it differs by whether it is the first.
+  [[nodiscard]] int kind_of(Pass pass, bool first) const {
+    return pass_kind(pass, several_ && first && pass != Pass::forward);
+  }
+  [[nodiscard]] bool splits() const { return splits_; }
   /// Of the first kind of layer.
   [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
@@ -86,10 +92,11 @@ class QuickBlocks {
 
  private:
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);
-  [[nodiscard]] PassKind pass_of(const Entry& e, bool forward) const;
-  [[nodiscard]] bool compare(const Entry& e, bool forward, int role, EstimatePrices& prices);
-  [[nodiscard]] ChunkPass make_pass(PassKind pass, const ChunkContent& of) const;
-  [[nodiscard]] PassMemory memory_of(PassKind pass, const ChunkContent& of) const;
+  [[nodiscard]] int kind_of_body(const Body& body, int microbatch);
+  [[nodiscard]] bool compare(const Entry& e, int kind, int role, EstimatePrices& prices);
+  void join_halves();
+  [[nodiscard]] ChunkPass make_pass(int kind, const ChunkContent& of) const;
+  [[nodiscard]] PassMemory memory_of(int kind, const ChunkContent& of) const;
   void price_pairs(EstimatePrices& prices);
 
   std::vector<int> block_at_;  ///< Of the network, by position.
@@ -99,10 +106,10 @@ class QuickBlocks {
     std::array<double, 2> begin{};  ///< Of forward and backward.
     double end = 0;                 ///< Of the backward.
   };
-  std::map<std::array<int, 3>, BlockPair> pairs_;  ///< By block of the forward, of the backward, and its PassKind.
+  std::map<std::array<int, 3>, BlockPair> pairs_;  ///< By block of the forward, of the backward, and its pass_kind().
   int layer_ = 0;                                  ///< Index of the first kind of layer.
   std::array<BlockMessage, 2> messages_;
-  bool everywhere_, complete_ = true, stages_ = false, several_ = false;
+  bool everywhere_, several_, splits_, complete_ = true, stages_ = false;
   Bytes cached_at_end_;
 };
 

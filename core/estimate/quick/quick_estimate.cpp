@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -14,8 +13,10 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/estimate/estimate.hpp"
+#include "core/estimate/quick/group_places.hpp"
 #include "core/estimate/quick/quick_step.hpp"
 #include "core/estimate/quick/quick_tables.hpp"
+#include "core/estimate/quick/stand_in.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/workload.hpp"
 
@@ -57,19 +58,18 @@ Workload with_layers(Workload w, int layers) {
   return w;
 }
 
-bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
-
 /// Whether a layer's passes depend on where it stands among those of its stage.
 bool place_matters(const StrategySettings& s) {
   return s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block);
 }
 
-/// Whether a forward and a backward run interleaved.
-bool pairs_passes(const Schedule& schedule, const StrategySettings& s) { return s.pp > 1 && schedule.pairs(); }
-bool pairs_passes(const StrategySettings& s) { return pairs_passes(*schedules().at(s.schedule).value, s); }
-
-/// Whether passes may have calls of their own between their blocks, and first and last ones others than the rest.
-bool calls_in_passes(const StrategySettings& s) { return shards_in_passes(s) || s.grad_sync == GradientSync::every; }
+/// One whose blocks are as those of `of` on the stages of `s`.
+std::optional<Stand> stand_in_for_blocks(const Schedule& of, const StrategySettings& s, int stages, int least) {
+  const auto suits = [&](const Schedule& other) {
+    return other.pairs() == pairs_passes(of, s.pp) && other.splits_backward() == of.splits_backward();
+  };
+  return stand_in(suits, stages, 1, least);
+}
 
 }  // namespace
 
@@ -88,7 +88,8 @@ struct QuickEstimator::Impl {
         experts(workload.network.routing() != nullptr),
         one_kind(kinds_of_layers(workload.network) == 1),
         stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} &&
-              c.device_count() % c.node_count() == 0) {}
+              c.device_count() % c.node_count() == 0),
+        places(c, m, experts) {}
 
   /// Blocks, and the passes of chunks of them.
   struct Blocks {
@@ -113,23 +114,19 @@ struct QuickEstimator::Impl {
   KnownNumbers<StrategySettings> rests;
   KnownNumbers<TrainingSettings> trainings;
   KnownNumbers<std::string> schedule_names;
-  std::vector<signed char> schedule_known;         ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
-  std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
-  std::optional<bool> even_node;
+  GroupPlaces places;
   StrategySettings rest;
   /// Of null where the sibling cannot be lowered.
   std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
   std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
-  /// By layers, stages, chunks of each, and the settings beside.
-  std::map<std::array<int, 4>, std::pair<int, ChunkLayout>> layouts;
+  /// By layers, stages, chunks of each, the settings beside, and the schedule.
+  std::map<std::array<int, 5>, std::pair<int, ChunkLayout>> layouts;
+  std::map<std::array<int, 4>, std::optional<Stand>> stands;  ///< By kind, stages, chunks, least microbatches.
   QuickStep step;
 
   QuickEstimate evaluate(const StrategySettings& s);
   std::optional<QuickEstimate> closed_form(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
-  [[nodiscard]] bool few_tell(const StrategySettings& s);
-  [[nodiscard]] bool groups_alike(int size, int stride);
-  [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
   void set_layers(int count) {
@@ -140,13 +137,17 @@ struct QuickEstimator::Impl {
   int rest_of(const StrategySettings& s);
   int training_of();
   int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
-  Blocks& blocks_of(const StrategySettings& s, bool pairs, int microbatches, int rest_number, int training_number);
-  [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, int rest_number);
+  Blocks& blocks_of(const StrategySettings& s, const Schedule& schedule, bool in_passes, int microbatches,
+                    int rest_number, int training_number);
+  [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, const Schedule& schedule,
+                                                             int rest_number);
   static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
-  std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, int replicas, int shown, bool in_passes);
-  std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, int shown, bool in_passes);
-  MeshAnswers& mesh_of(const StrategySettings& s, int microbatches, int rest_number, int training_number,
-                       const ChunkLayout& layout);
+  std::unique_ptr<QuickBlocks> make_blocks(const StrategySettings& s, const Schedule& schedule, int replicas, int shown,
+                                           bool in_passes);
+  std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, const Schedule& schedule, int shown,
+                                               bool in_passes);
+  MeshAnswers& mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail, int microbatches,
+                       int rest_number, int training_number, const ChunkLayout& layout);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -167,60 +168,6 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
     out.memory = std::move(memory);
   }
   return out;
-}
-
-/// Whether tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts
-/// of nodes evenly: those of a sibling of the first few ranks then lie as all do.
-bool QuickEstimator::Impl::few_tell(const StrategySettings& s) {
-  const int node = cluster.device_count() / cluster.node_count();
-  if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
-  // Experts' groups take in replicas.
-  if (experts && (!divides(node, s.tp * s.cp * s.dp) || !pairs_alike())) return false;
-  bool tp = s.tp == 1, cp = s.cp == 1, all = true;
-  for (const std::string& axis : s.placement) {
-    if (axis == "tp")
-      tp = true;
-    else if (axis == "cp" && (s.cp == 1 || tp))
-      cp = true;
-    else if (axis != "ep")
-      all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
-  }
-  return all && tp && cp && groups_alike(s.tp, 1) && groups_alike(s.cp, s.tp);
-}
-
-/// Whether all GPUs of a node have equal links to one another.
-bool QuickEstimator::Impl::pairs_alike() {
-  if (even_node) return *even_node;
-  constexpr Bytes kSome{16e6};
-  const int node = cluster.device_count() / cluster.node_count();
-  even_node = true;
-  for (int a = 0; a < node; ++a)
-    for (int b = 0; b < node; ++b)
-      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time)
-        even_node = false;
-  return *even_node;
-}
-
-/// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal
-/// links to one another.
-bool QuickEstimator::Impl::groups_alike(int size, int stride) {
-  if (size == 1) return true;
-  for (const auto& [s, t, alike] : groups)
-    if (s == size && t == stride) return alike;
-  constexpr Bytes kSome{16e6};
-  const int span = size * stride, node = std::max(span, cluster.device_count() / cluster.node_count());
-  bool alike = true;
-  std::optional<std::pair<Seconds, Seconds>> first;
-  for (int begin = 0; begin < node; begin += begin % span + 1 == stride ? span - stride + 1 : 1) {
-    std::vector<DeviceId> group;
-    for (int i = 0; i < size; ++i) group.push_back(begin + i * stride);
-    const CollectiveModel& m = cost.collectives();
-    const std::pair here{m.choose(CollectiveOp::all_reduce, kSome, group).time, m.send(kSome, group[0], group[1]).time};
-    if (!first) first = here;
-    alike = alike && here == *first;
-  }
-  groups.emplace_back(size, stride, alike);
-  return alike;
 }
 
 /// What lower() refuses.
@@ -249,12 +196,12 @@ int QuickEstimator::Impl::training_of() {
   return trainings.of(t, tables->trainings);
 }
 
-QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, bool pairs, int microbatches,
-                                                              int rest_number, int training_number) {
-  const bool in_passes = calls_in_passes(s);
+QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, const Schedule& schedule,
+                                                              bool in_passes, int microbatches, int rest_number,
+                                                              int training_number) {
   // As few replicas as divide what all of them divide.
-  const int copies = in_passes && s.cp == 1 && (s.zero_stage >= 2 || s.dp_shard > 1) ? std::min(s.dp, 2) : 1;
-  const bool few = few_tell(s);
+  const int copies = in_passes && s.cp == 1 ? std::min(s.dp, 2) : 1;
+  const bool few = places.few_tell(s);
   const int replicas = experts || !few ? s.dp : copies, shown = in_passes ? std::min(microbatches, 2) : 1;
   const TableKey key{s.tp,
                      s.cp,
@@ -273,26 +220,28 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      in_passes && s.pp > 1,
                      few ? 0 : s.pp,
                      few ? 0 : s.dp_shard,
-                     pairs ? 1 + schedule_of(s) : 0};
+                     (pairs_passes(schedule, s.pp) ? 1 : 0) + (schedule.splits_backward() ? 2 : 0)};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (fresh)
     at->second.of = tables->blocks.get(key, [&] {
-      return few             ? make_blocks(s, replicas, shown, in_passes)
-             : pairs_alike() ? make_all_blocks(s, shown, in_passes)
-                             : nullptr;
+      return few                    ? make_blocks(s, schedule, replicas, shown, in_passes)
+             : places.pairs_alike() ? make_all_blocks(s, schedule, shown, in_passes)
+                                    : nullptr;
     });
   return at->second;
 }
 
-std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySettings& s, int replicas, int shown,
-                                                               bool in_passes) {
+std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySettings& s, const Schedule& schedule,
+                                                               int replicas, int shown, bool in_passes) {
   StrategySettings small = s;
   // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
   small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() && (s.pp > 1 || !in_passes) ? 2 : 1;
   small.virtual_stages = 1;
   small.layers_per_stage.clear();
   small.uneven_layers = true;
-  if (!pairs_passes(s)) small.schedule = "1f1b";
+  const auto stand = stand_in_for_blocks(schedule, s, small.pp, shown);
+  if (!stand) return nullptr;
+  small.schedule = stand->name;
   small.dp = small.dp_replicate = replicas;
   small.dp_shard = 1;
   if (s.fsdp.enabled) std::swap(small.dp_replicate, small.dp_shard);
@@ -301,21 +250,23 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_blocks(const StrategySet
   small.overlap.tp = s.overlap.tp;
   Workload& w = small.pp > 1 ? two_layers : one_layer;
   w.training = workload.training;
-  w.training.global_batch = s.microbatch * replicas * shown;
+  w.training.global_batch = s.microbatch * replicas * stand->microbatches;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost, false,
-                                         pairs_passes(s));
+    return std::make_unique<QuickBlocks>(lower(w, small, replicas * s.cp * s.tp * small.pp), w.network, cost,
+                                         *stand->schedule, false, shown > 1);
   } catch (const Error&) {  // Full lowering says why, or copes.
     return nullptr;
   }
 }
 
 /// From a sibling of all ranks, with a layer of each kind on every stage.
-std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const StrategySettings& s, int shown,
-                                                                   bool in_passes) {
+std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const StrategySettings& s, const Schedule& schedule,
+                                                                   int shown, bool in_passes) {
   StrategySettings plain = s;
   plain.virtual_stages = 1;
-  if (!pairs_passes(s)) plain.schedule = "1f1b";
+  const auto stand = stand_in_for_blocks(schedule, s, s.pp, shown);
+  if (!stand) return nullptr;
+  plain.schedule = stand->name;
   if (!in_passes) plain.zero_stage = 0;
   plain.overlap = {};
   plain.overlap.tp = s.overlap.tp;
@@ -325,22 +276,29 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const Strateg
     for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
       if (w.network.blocks[b].is_layer()) w.network.pattern.push_back(static_cast<int>(b));
   w.training = workload.training;
-  w.training.global_batch = s.microbatch * s.dp * shown;
+  w.training.global_batch = s.microbatch * s.dp * stand->microbatches;
   try {
-    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, true, pairs_passes(s));
+    return std::make_unique<QuickBlocks>(lower(w, plain, cluster), w.network, cost, *stand->schedule, true, shown > 1);
   } catch (const Error&) {  // As above.
     return nullptr;
   }
 }
 
-MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microbatches, int rest_number,
-                                           int training_number, const ChunkLayout& layout) {
-  const bool in_passes = calls_in_passes(s);
+MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail,
+                                           int microbatches, int rest_number, int training_number,
+                                           const ChunkLayout& layout) {
+  const bool in_passes = detail != MeshDetail::reductions, of_blocks = detail == MeshDetail::calls_of_blocks;
   // Layers that run again may gather twice in backward. Buckets end with chunks.
-  const bool again = s.zero_stage >= 3 && s.recompute == Recompute::full;
-  const int chunks = in_passes && !s.fsdp.enabled ? s.virtual_stages : 1;
-  const bool own = in_passes && (chunks > 1 || s.pp == 1);
-  const int shown = !in_passes ? 1 : std::min(microbatches, chunks == 1 ? 3 : s.pp > 2 ? s.pp : 2 * s.pp);
+  const bool again = of_blocks || (in_passes && s.zero_stage >= 3 && s.recompute == Recompute::full);
+  const bool placed = !layout.round(), halves = in_passes && schedule.splits_backward();
+  const int chunks = placed || (in_passes && (of_blocks || !s.fsdp.enabled)) ? s.virtual_stages : 1;
+  const auto suits = [&](const Schedule& other) {
+    return placed ? &other == &schedule : !other.pairs() && other.splits_backward() == halves;
+  };
+  const int least = std::min(microbatches, in_passes ? 3 : 2), kind = placed ? schedule_of(s) : halves ? -2 : -1;
+  const auto [known_stand, unknown] = stands.try_emplace({kind, s.pp, chunks, least});
+  if (unknown) known_stand->second = stand_in(suits, s.pp, chunks, least);
+  const std::optional<Stand>& stand = known_stand->second;
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
   const TableKey key{s.tp,
                      s.cp,
@@ -358,25 +316,30 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microb
                      rest_number,
                      training_number,
                      layers,
-                     shown,
+                     stand ? stand->microbatches : 0,
                      2 * chunks + (again ? 1 : 0),
-                     own ? schedule_of(s) : -1,
-                     layout.equal() ? 0 : s.virtual_stages};
+                     kind,
+                     layout.equal() ? 0 : s.virtual_stages,
+                     static_cast<int>(detail),
+                     of_blocks ? s.microbatch : 1,
+                     of_blocks ? static_cast<int>(s.recompute) : 0};
   if (const auto known = meshes.find(key); known != meshes.end()) return known->second;
   StrategySettings plain = s;
-  plain.microbatch = 1;
+  if (!of_blocks) plain.microbatch = 1;
   plain.virtual_stages = chunks;
-  plain.schedule = own && !pairs_passes(s) ? s.schedule : "1f1b";
   if (!again) plain.recompute = Recompute::none;
   plain.scatter_gather = false;
   plain.overlap.tp = false;
   plain.overlap.pp = true;
   const auto make = [&]() -> std::unique_ptr<QuickMesh> {
+    if (!stand) return nullptr;
+    plain.schedule = stand->name;
     Workload shown_to = workload;
-    shown_to.training.global_batch = std::int64_t{s.dp} * shown;
-    if (chunks == 1 && !layout.equal()) shown_to.network = layout.by_stage(workload.network, plain.layers_per_stage);
+    shown_to.training.global_batch = plain.microbatch * s.dp * stand->microbatches;
+    if (chunks == 1 && !placed && !layout.equal())
+      shown_to.network = layout.by_stage(workload.network, plain.layers_per_stage);
     try {
-      return std::make_unique<QuickMesh>(lower(shown_to, plain, cluster), cluster, cost, rule, in_passes,
+      return std::make_unique<QuickMesh>(lower(shown_to, plain, cluster), *stand->schedule, cluster, cost, rule, detail,
                                          layout.by_kind());
     } catch (const Error&) {  // As above.
       return nullptr;
@@ -385,12 +348,13 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, int microb
   return meshes.emplace(key, MeshAnswers(tables->meshes.get(key, make))).first->second;
 }
 
-const std::pair<int, ChunkLayout>& QuickEstimator::Impl::layout_of(const StrategySettings& s, int rest_number) {
-  const std::array key{layers, s.pp, s.virtual_stages, rest_number};
+const std::pair<int, ChunkLayout>& QuickEstimator::Impl::layout_of(const StrategySettings& s, const Schedule& schedule,
+                                                                   int rest_number) {
+  const std::array key{layers, s.pp, s.virtual_stages, rest_number, schedule_of(s)};
   const auto known = layouts.find(key);
   if (known != layouts.end()) return known->second;
   const auto number = static_cast<int>(layouts.size());
-  return layouts.emplace(key, std::pair{number, ChunkLayout(workload.network, s)}).first->second;
+  return layouts.emplace(key, std::pair{number, ChunkLayout(workload.network, s, schedule)}).first->second;
 }
 
 const std::vector<const ChunkPasses*>& QuickEstimator::Impl::chunks_of(Blocks& of, int number,
@@ -412,27 +376,25 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.shape = {s.pp, s.virtual_stages, microbatches};
   out.schedule->check(out.shape);
   check(s, microbatches);
-  const auto known = 2 * static_cast<std::size_t>(out.schedule_number) + (s.virtual_stages > 1 ? 1 : 0);
-  if (schedule_known.size() <= known) schedule_known.resize(known + 2, -1);
-  if (schedule_known[known] < 0)
-    schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
-  if (schedule_known[known] == 0) return false;
   const int rest_number = rest_of(s), training_number = training_of();
-  const bool pairs = pairs_passes(*out.schedule, s);
-  Blocks& of = blocks_of(s, pairs, microbatches, rest_number, training_number);
-  out.blocks = of.of;
-  const auto& [layout_number, layout] = layout_of(s, rest_number);
+  const auto& [layout_number, layout] = layout_of(s, *out.schedule, rest_number);
   out.layout = &layout;
-  out.answers = &mesh_of(s, microbatches, rest_number, training_number, layout);
-  out.mesh = out.answers->mesh();
+  for (MeshDetail detail = MeshDetail::reductions;; detail = out.mesh->wants()) {
+    out.answers = &mesh_of(s, *out.schedule, detail, microbatches, rest_number, training_number, layout);
+    out.mesh = out.answers->mesh();
+    if (out.mesh == nullptr) return false;
+    if (out.mesh->wants() == detail) break;
+  }
+  Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number, training_number);
+  out.blocks = of.of;
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
-  if (out.blocks == nullptr || out.mesh == nullptr || !out.blocks->complete() || !out.mesh->complete() ||
-      (steps > 1 && !out.mesh->meets()) || (s.cp > 1 && out.mesh->unlike()))
+  if (out.blocks == nullptr || !out.blocks->complete() || !out.mesh->complete() || (steps > 1 && !out.mesh->meets()) ||
+      (s.cp > 1 && out.mesh->unlike()))
     return false;
   out.chunks = &chunks_of(of, layout_number, layout);
-  if (pairs) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
+  if (pairs_passes(*out.schedule, s.pp)) out.pairs = &of.pairs.try_emplace(layout_number, *of.of, layout).first->second;
   return true;
 }
 

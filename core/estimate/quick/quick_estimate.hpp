@@ -54,7 +54,8 @@ struct QuickEstimate {
   Bytes capacity;            ///< Of that GPU.
   bool closed_form = false;  ///< false: this scenario was lowered and priced in full.
   LayerPasses layer{};       ///< In the closed form only.
-  [[nodiscard]] bool fits() const { return needed <= capacity; }
+  bool host_fits = true;     ///< So does what ranks keep in the memory of their nodes.
+  [[nodiscard]] bool fits() const { return needed <= capacity && host_fits; }
 };
 
 /// Whether passes gather parameters or reduce slices of gradients. Tables of such plans take long to make.

@@ -14,15 +14,16 @@ namespace {
 /// more is held than at first.
 struct Fullest {
   double bytes = -1;
-  int kind = 0, at = -1;
+  int kind = 0, stage = 0, at = -1;
   bool until_kernels = false;
 };
 
 /// Finds the fullest moment of a stage, pass after pass.
 class Course {
  public:
-  Course(int kind, double held) : now_(held) {
+  Course(int kind, int stage, double held) : now_(held) {
     here_.kind = kind;
+    here_.stage = stage;
     here_.bytes = held;
   }
   void add(const PassMemory& pass) {
@@ -50,14 +51,14 @@ class Course {
 }  // namespace
 
 /// One pass, or two interleaved block by block, from their messages to their messages.
-void QuickStep::walk_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot* back, int microbatches,
+void QuickStep::walk_memory(const QuickParts& parts, int kind, const EndSlot& ahead, const EndSlot* back,
                             PassMemoryWalk& walk) {
   static const PassCalls kNone;
   const int p = parts.shape.stages, chunks = p * parts.shape.virtual_stages;
   struct Course {
     const Slot& slot;
     bool forward;
-    PassKind pass;
+    int pass;  ///< pass_kind()
     const BlockMessage& message;
     const PassCalls& calls;
     const BlockList& blocks;
@@ -66,19 +67,22 @@ void QuickStep::walk_memory(const QuickParts& parts, int kind, const Slot& ahead
     int k = 0, done = 0;
   };
   std::vector<Course> courses;
-  for (const Slot* slot : {&ahead, back}) {
-    if (slot == nullptr) continue;
-    const bool forward = slot->pass == Pass::forward, first = slot->microbatch == 0,
-               last = slot->microbatch + 1 == microbatches;
-    const int chunk = slot->chunk / p, direction = forward ? 0 : 1;
-    courses.push_back({*slot, forward,
-                       forward ? PassKind::forward
-                       : first ? parts.blocks->first_backward()
-                               : PassKind::backward,
-                       parts.blocks->message(forward),
-                       costs_.calls.empty() ? kNone : costs_.calls_of(kind, chunk, direction, first, last && !forward),
-                       nth(lists_, 2 * parts.layout->content(slot->chunk % p, chunk) + direction)});
-    if (p > 1 && (forward ? slot->chunk > 0 : slot->chunk + 1 < chunks)) walk.add(courses.back().message.receive);
+  const auto remote = [&](const Slot& slot, int other) {
+    return slot.pass != Pass::backward_weight && other >= 0 && other < chunks &&
+           parts.schedule->stage_of(other, parts.shape, slot.copy) !=
+               parts.schedule->stage_of(slot.chunk, parts.shape, slot.copy);
+  };
+  for (const EndSlot* end : {&ahead, back}) {
+    if (end == nullptr) continue;
+    const Slot& slot = end->slot;
+    const bool forward = slot.pass == Pass::forward;
+    const int place = place_of(slot.chunk, slot.copy, parts.shape);
+    courses.push_back({slot, forward, parts.blocks->kind_of(slot.pass, end->first), parts.blocks->message(forward),
+                       costs_.calls.empty() ? kNone
+                                            : costs_.calls_of(kind, place, static_cast<int>(slot.pass), end->first,
+                                                              end->last && !forward),
+                       nth(lists_, 2 * parts.layout->content_of_chunk(slot.chunk) + (forward ? 0 : 1))});
+    if (remote(slot, forward ? slot.chunk - 1 : slot.chunk + 1)) walk.add(courses.back().message.receive);
   }
   const auto add_calls = [&](Course& c, bool behind) {
     for (; c.call != c.calls.all.end() && c.call->at == c.k && (c.call->behind || !behind); ++c.call)
@@ -105,36 +109,42 @@ void QuickStep::walk_memory(const QuickParts& parts, int kind, const Slot& ahead
   for (Course& c : courses)
     for (; c.call != c.calls.all.end(); ++c.call) walk.add(c.call->memory);
   for (const Course& c : courses)
-    if (p > 1 && (c.forward ? c.slot.chunk + 1 < chunks : c.slot.chunk > 0)) walk.add(c.message.send);
+    if (remote(c.slot, c.forward ? c.slot.chunk + 1 : c.slot.chunk - 1)) walk.add(c.message.send);
 }
 
-const PassMemory& QuickStep::pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches) {
-  const int chunk = slot.chunk / parts.shape.stages, direction = slot.pass == Pass::forward ? 0 : 1;
-  const bool first = slot.microbatch == 0, last = slot.microbatch + 1 == microbatches;
-  auto& known = nth(pass_memories_, ((kind * parts.shape.virtual_stages + chunk) * 2 + direction) * 4 +
-                                        (first ? 2 : 0) + (last ? 1 : 0));
+const PassMemory& QuickStep::pass_memory(const QuickParts& parts, int kind, const EndSlot& end) {
+  const int place = place_of(end.slot.chunk, end.slot.copy, parts.shape);
+  auto& known =
+      nth(pass_memories_, ((kind * parts.layout->places() + place) * kPasses + static_cast<int>(end.slot.pass)) * 4 +
+                              (end.first ? 2 : 0) + (end.last ? 1 : 0));
   if (known) return *known;
   PassMemoryWalk walk;
-  walk_memory(parts, kind, slot, nullptr, microbatches, walk);
+  walk_memory(parts, kind, end, nullptr, walk);
   return known.emplace(walk.result());
 }
 
-const PassMemory& QuickStep::pair_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot& back,
-                                         int microbatches) {
-  const auto ends = [&](const Slot& s) {
-    return (s.microbatch == 0 ? 2 : 0) + (s.microbatch + 1 == microbatches ? 1 : 0);
-  };
-  const auto [at, fresh] = pair_memories_.try_emplace({kind, ahead.chunk, back.chunk, 4 * ends(ahead) + ends(back)});
+const PassMemory& QuickStep::pair_memory(const QuickParts& parts, int kind, const EndSlot& ahead, const EndSlot& back) {
+  const auto ends = [](const EndSlot& s) { return (s.first ? 2 : 0) + (s.last ? 1 : 0); };
+  const auto place = [&](const EndSlot& s) { return place_of(s.slot.chunk, s.slot.copy, parts.shape); };
+  const auto [at, fresh] = pair_memories_.try_emplace({kind, place(ahead), place(back), 4 * ends(ahead) + ends(back)});
   if (!fresh) return at->second;
   PassMemoryWalk walk;
-  walk_memory(parts, kind, ahead, &back, microbatches, walk);
+  walk_memory(parts, kind, ahead, &back, walk);
   return at->second = walk.result();
 }
 
-const std::vector<Slot>& QuickStep::slots(const QuickParts& parts, const PipelineShape& shape, int stage) {
+const std::vector<QuickStep::EndSlot>& QuickStep::slots(const QuickParts& parts, const PipelineShape& shape,
+                                                        int stage) {
   const auto [at, fresh] =
       slots_.try_emplace({parts.schedule_number, shape.stages, shape.virtual_stages, shape.microbatches, stage});
-  if (fresh) at->second = parts.schedule->order(stage, shape);
+  if (!fresh) return at->second;
+  std::map<std::pair<int, Pass>, std::size_t> last;
+  for (const Slot& slot : parts.schedule->order(stage, shape)) {
+    const auto [known, first] = last.try_emplace({place_of(slot.chunk, slot.copy, shape), slot.pass});
+    known->second = at->second.size();
+    at->second.push_back({slot, first, false});
+  }
+  for (const auto& [kind, index] : last) at->second[index].last = true;
   return at->second;
 }
 
@@ -144,27 +154,41 @@ void QuickStep::memory_by_pass(const QuickParts& parts, const MemoryRule& rule, 
   for (const ChunkContent& content : parts.layout->contents())
     for (const bool forward : {true, false}) lists_.push_back(parts.blocks->blocks_of(forward, content));
   pair_memories_.clear();
-  pass_memories_.assign(stages.size() * static_cast<std::size_t>(parts.shape.virtual_stages) * 8, {});
+  pass_memories_.assign(stages.size() * static_cast<std::size_t>(parts.layout->places()) * kPasses * 4, {});
   const PipelineShape shape = telling(parts);
   // Of the pass at `i`, which moves on to its second where it is one of a pair.
-  const auto memory_at = [&](int kind, const std::vector<Slot>& order, std::size_t& i) -> const PassMemory& {
-    if (i + 1 == order.size() || !order[i + 1].paired) return pass_memory(parts, kind, order[i], shape.microbatches);
+  const auto memory_at = [&](int kind, const std::vector<EndSlot>& order, std::size_t& i) -> const PassMemory& {
+    if (i + 1 == order.size() || !order[i + 1].slot.paired) return pass_memory(parts, kind, order[i]);
     ++i;
-    return pair_memory(parts, kind, order[i - 1], order[i], shape.microbatches);
+    return pair_memory(parts, kind, order[i - 1], order[i]);
   };
   Fullest fullest;
+  host_bytes_.clear();
   for (int k = 0; k < static_cast<int>(stages.size()); ++k) {
     const MeshStage& stage = nth(stages, k);
-    Course course(k, sum(stage.held));
-    const std::vector<Slot>& order = slots(parts, shape, stage.role);
-    for (std::size_t i = 0; i < order.size(); ++i) course.add(memory_at(k, order, i));
-    course.add(stage.tail_memory);
-    if (course.fullest().bytes > fullest.bytes) fullest = course.fullest();
+    host_bytes_.push_back(0);
+    // Of stages that are alike the first holds most, but where chunks stand in another way or halves wait.
+    const bool each = parts.blocks->splits() || !parts.layout->round();
+    const int last = each && parts.mesh->alike() && k == 1 ? parts.shape.stages - 2 : stage.role;
+    for (int s = stage.role; s <= std::max(last, stage.role); ++s) {
+      Course course(k, s, sum(stage.held));
+      HostCourse host(stage.host_held);
+      const auto add = [&](const PassMemory& pass) {
+        course.add(pass);
+        host.add(pass);
+      };
+      const std::vector<EndSlot>& order = slots(parts, shape, s);
+      for (std::size_t i = 0; i < order.size(); ++i) add(memory_at(k, order, i));
+      add(stage.tail_memory);
+      host_bytes_.back() = std::max(host_bytes_.back(), host.bytes());
+      if (course.fullest().bytes > fullest.bytes) fullest = course.fullest();
+    }
   }
+  out.host_fits = parts.mesh->host_fits(host_bytes_);
   const MeshStage& stage = nth(stages, fullest.kind);
   Amounts total = stage.held;
   Amounts leaving{};
-  const std::vector<Slot>& order = slots(parts, shape, stage.role);
+  const std::vector<EndSlot>& order = slots(parts, shape, fullest.stage);
   std::size_t i = 0;
   const auto next = [&]() -> const PassMemory& {
     return i < order.size() ? memory_at(fullest.kind, order, i) : stage.tail_memory;
@@ -180,7 +204,11 @@ void QuickStep::memory_by_pass(const QuickParts& parts, const MemoryRule& rule, 
   }
   if (fullest.until_kernels) add(total, leaving);
   set_memory(stage, total, rule, out);
-  if (stage.role + 1 == parts.shape.stages) {
+  out.memory.role = fullest.stage;
+  bool ends = false;
+  for (int place = 0; place < parts.layout->places(); ++place)
+    ends = ends || nth(parts.layout->contents(), parts.layout->content(fullest.stage, place)).last;
+  if (ends) {
     out.memory.cached = parts.blocks->cached_at_end();
     out.needed = rule.needed(out.memory);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <set>
 
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
@@ -33,6 +35,17 @@ Amounts persistent(const Program& p, const Role& role, ExprContext at) {
   return out;
 }
 
+Elsewhere host_held(const Program& p, const Role& role, ExprContext at) {
+  Elsewhere out{};
+  for (const Role::Persistent& held : role.persistent) {
+    const Tensor& t = nth(p.tensors, held.tensor);
+    if (t.alias_of >= 0 || t.space == MemorySpace::device) continue;
+    at.layer = std::max(held.layer, 0);
+    nth(out, t.space) += p.local_bytes(t, at);
+  }
+  return out;
+}
+
 bool equal(const Transfer& a, const Transfer& b) {
   return a.seconds == b.seconds && a.wait == b.wait && a.load.sm_share == b.load.sm_share &&
          a.load.hbm_share == b.load.hbm_share;
@@ -54,14 +67,21 @@ PassCalls with_needs(const PassCalls& calls, const Operation& operation_of) {
 
 }  // namespace
 
-QuickMesh::QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule,
-                     bool in_passes, bool alike)
+QuickMesh::QuickMesh(Program program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
+                     const MemoryRule& rule, MeshDetail detail, bool alike)
     : program_(std::move(program)),
+      schedule_(schedule),
       prices_(program_, cost),
       parts_(program_.bodies.size()),
+      sides_(side_streams(program_)),
+      wants_(detail),
       alike_(alike),
-      in_passes_(in_passes) {
+      in_passes_(detail != MeshDetail::reductions) {
+  for (const StreamId s : sides_) categories_.push_back(category_of_stream(program_, s));
+  const auto reduces = std::find(sides_.begin(), sides_.end(), program_.stream_along(Axis::dp_shard));
+  reductions_ = static_cast<int>(reduces - sides_.begin());
   find_stages();
+  find_nodes(cluster);
   const RankKinds kinds(program_);
   for (MeshStage& stage : stages_) {
     read_stage(stage);
@@ -88,37 +108,85 @@ void QuickMesh::find_stages() {
   }
 }
 
+void QuickMesh::find_nodes(const Cluster& cluster) {
+  const auto last = static_cast<int>(program_.roles.size()) - 1;
+  std::map<NodeId, std::vector<int>> ranks;
+  for (std::size_t r = 0; r < program_.role_of_rank.size(); ++r) {
+    const int role = program_.role_of_rank[r];
+    const std::size_t kind = !alike_        ? static_cast<std::size_t>(role)
+                             : role == 0    ? 0
+                             : role == last ? stages_.size() - 1
+                                            : 1;
+    std::vector<int>& here = ranks[cluster.node_of(nth(program_.device_of_rank, static_cast<int>(r)))];
+    here.resize(stages_.size());
+    ++here[kind];
+  }
+  std::set<std::pair<std::vector<int>, double>> seen;
+  for (auto& [node, counts] : ranks)
+    if (const Bytes all = cluster.machine(node).host_memory; all > Bytes{0}) seen.insert({counts, all.value()});
+  nodes_.assign(seen.begin(), seen.end());
+}
+
+bool QuickMesh::host_fits(const std::vector<double>& bytes) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    return std::inner_product(bytes.begin(), bytes.end(), node.first.begin(), 0.0) <= node.second;
+  });
+}
+
+PassPart::Kind QuickMesh::kind(const Entry& e) {
+  auto& part = nth(parts_, e.body);
+  if (!part) part = part_of(nth(program_.bodies, e.body));
+  return part->kind;
+}
+
 void QuickMesh::read_stage(MeshStage& out) {
   const Role& role = nth(program_.roles, out.role);
   Stage stage;
   stage.role = out.role;
   stage.tail = tail_of(program_, role, parts_);
-  std::vector<EventId> calls, needed;
-  std::vector<int> needed_at;
-  int forwards = 0, backwards = 0;
+  const StagePasses passes(program_, schedule_, out.role);
+  one_chunk_ = passes.chunks() == 1;
+  // By chunk: the microbatch whose backward is the last to add to its gradients.
+  std::vector<int> final(static_cast<std::size_t>(passes.chunks()), -1);
+  const auto place = [&](const Entry& e) { return passes.of(e, nth(program_.bodies, e.body).phase); };
   for (int i = 0; i < stage.tail; ++i) {
     const Entry& e = nth(role.step, i);
-    const Body& body = nth(program_.bodies, e.body);
-    auto& part = nth(parts_, e.body);
-    if (!part) part = part_of(body);
-    if (part->kind == PassPart::Kind::pass) {
+    if (kind(e) != PassPart::Kind::pass) continue;
+    const StagePasses::Place at = place(e);
+    if (at.pass == Pass::backward || at.pass == Pass::backward_weight) nth(final, at.chunk) = e.microbatch;
+  }
+  std::vector<CallEnd> calls;
+  std::vector<EventId> needed;
+  StagePasses::Place before{Pass::forward, 0, 0};
+  bool after_final = false;
+  for (int i = 0; i < stage.tail; ++i) {
+    const Entry& e = nth(role.step, i);
+    const PassPart::Kind kind = this->kind(e);
+    if (kind == PassPart::Kind::pass) {
+      before = place(e);
+      after_final = (before.pass == Pass::backward || before.pass == Pass::backward_weight) &&
+                    e.microbatch == nth(final, before.chunk);
       for (std::int32_t w = 0; w < e.wait_count; ++w)
         if (const Wait& wait = nth(role.waits, e.first_wait + w); wait.steps_back > 0) {
-          if (body.phase != Phase::forward) complete_ = false;
+          if (before.pass != Pass::forward) complete_ = false;
           needed.push_back(wait.event);
-          needed_at.push_back(forwards);
+          out.needs.push_back({before.chunk, before.block, 0});
         }
-      ++(body.phase == Phase::forward ? forwards : backwards);
     }
-    if (part->kind != PassPart::Kind::call || in_passes_) continue;
-    add_call(e, backwards, out);
-    if (e.record >= 0) calls.push_back(e.record);
+    if (kind != PassPart::Kind::call || in_passes_) continue;
+    if (!after_final || !add_call(e, before.chunk, before.block + 1, out)) wants_ = MeshDetail::calls;
+    if (e.record >= 0) calls.push_back({e.record, std::uint32_t{1} << reductions_});
+  }
+  if (wants_ != MeshDetail::reductions && !in_passes_) {
+    complete_ = false;
+    return;
   }
   const std::size_t of_passes = needed.size();
   if (in_passes_) {
-    out.between = read_calls(program_, stage, prices_, needed);
+    out.between = read_calls(program_, passes, stage, prices_, needed);
     complete_ = complete_ && out.between.complete;
-    calls = out.between.events;
+    calls = out.between.ends;
+    if (out.between.of_blocks) wants_ = MeshDetail::calls_of_blocks;
     in_every_pass_ = in_every_pass_ || out.between.each;
   }
   out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
@@ -127,32 +195,40 @@ void QuickMesh::read_stage(MeshStage& out) {
         std::find_if(out.tail.ends.begin(), out.tail.ends.end(), [&](const auto& e) { return e.first == event; });
     return at->second;
   };
-  for (std::size_t n = 0; n < of_passes; ++n) out.needs.push_back({needed_at[n], operation_of(needed[n])});
-  for (auto& direction : out.between.passes) {
-    for (auto& chunk : direction)
+  for (std::size_t n = 0; n < of_passes; ++n) out.needs[n].operation = operation_of(needed[n]);
+  for (auto& of_kind : out.between.passes) {
+    for (auto& chunk : of_kind)
       for (PassCalls& pass : chunk) pass = with_needs(pass, [&](int need) { return operation_of(nth(needed, need)); });
   }
 }
 
 PassCalls QuickMesh::calls(const Part& p) const {
-  const auto& chunks = nth(nth(stages_, p.stage).between.passes, p.direction);
-  const bool whole = chunks.size() > 1;
-  const std::vector<PassCalls>& passes = nth(chunks, whole ? p.chunk : 0);
-  const std::size_t last = passes.size() - 1, pass = p.first ? 0 : p.last ? last : std::min<std::size_t>(1, last);
-  return whole ? passes[pass] : part_of(passes[pass], p.base, p.count);
+  const auto& chunks = nth(nth(stages_, p.stage).between.passes, p.pass);
+  const std::size_t chunk = one_chunk_ ? 0 : static_cast<std::size_t>(p.chunk);
+  if (chunk >= chunks.size() || chunks[chunk].empty()) return {};
+  const std::vector<PassCalls>& passes = chunks[chunk];
+  const std::size_t last = passes.size() - 1;
+  std::size_t pass = p.first ? 0 : p.last ? last : std::min<std::size_t>(1, last);
+  // Where that was one of a pair, another of its kind.
+  const std::vector<bool>& paired = nth(nth(stages_, p.stage).between.paired, p.pass)[chunk];
+  if (paired[pass]) pass = static_cast<std::size_t>(std::find(paired.begin(), paired.end(), false) - paired.begin());
+  if (pass > last) {
+    QuickMesh::Part half = p;
+    half.pass = Pass::backward_input;
+    return p.pass == Pass::backward && schedule_.splits_backward() ? calls(half) : PassCalls{};
+  }
+  return one_chunk_ ? part_of(passes[pass], p.base, p.count) : passes[pass];
 }
 
-/// Reductions that begin together are one call.
-void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
+/// Reductions that begin together are one call. False for calls of any other kind.
+bool QuickMesh::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) {
   const Body& body = nth(program_.bodies, e.body);
   for (const auto v : body.graph.vertices()) {
-    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind)) {
-      complete_ = false;
-      continue;
-    }
+    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind) || body.graph[v].stream != nth(sides_, reductions_))
+      return false;
     const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
-    if (category_of_stream(program_, body.graph[v].stream) != TimeCategory::exposed_dp) complete_ = false;
-    if (out.calls.empty() || out.calls.back().blocks != blocks) out.calls.push_back({blocks, 0, {}});
+    if (out.calls.empty() || out.calls.back().blocks != blocks || out.calls.back().chunk != chunk)
+      out.calls.push_back({chunk, blocks, 0, {}});
     MeshCall& c = out.calls.back();
     const double all = c.seconds + t.seconds;
     if (all > 0)
@@ -160,6 +236,7 @@ void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
                 (c.load.hbm_share * c.seconds + t.load.hbm_share * t.seconds) / all};
     c.seconds = all;
   }
+  return body.graph.size() > 0;
 }
 
 void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule,
@@ -174,6 +251,7 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     most = sum(held);
     stage.held = held;
     stage.rank = rank;
+    stage.host_held = host_held(program_, role, at);
   }
   nth(stage.held, MemoryCategory::workspace) += rule.workspace.value();
   stage.cached = cached_blocks(program_, role, stage.rank);
@@ -224,8 +302,8 @@ const MeshMessages& MeshAnswers::messages(Bytes bytes, bool blocking) {
 }
 
 const PassCalls& MeshAnswers::calls(const QuickMesh::Part& p) {
-  const std::uint64_t kind = (static_cast<std::uint64_t>(p.stage) * 4096 + static_cast<std::uint64_t>(p.chunk)) * 8 +
-                             static_cast<std::uint64_t>(p.direction) * 4 +
+  const std::uint64_t kind = (static_cast<std::uint64_t>(p.stage) * 4096 + static_cast<std::uint64_t>(p.chunk)) * 16 +
+                             static_cast<std::uint64_t>(p.pass) * 4 +
                              (p.first  ? 2
                               : p.last ? 1
                                        : 0);

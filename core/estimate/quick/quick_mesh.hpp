@@ -17,16 +17,17 @@
 
 namespace rehearse {
 
-/// Reductions that the last backward sets off once so many of its blocks are done.
+/// Reductions that the last backward of a chunk sets off once so many of its blocks are done.
 struct MeshCall {
+  int chunk = 0;  ///< Of the stage, as the mesh was read.
   int blocks = 0;
   double seconds = 0;
   Interference load;
 };
 
-/// The pass that begins after so many blocks of the stage's first forwards waits for an operation of the step before's
-/// tail.
+/// The block that comes after so many of a chunk's first forward waits for an operation of the step before's tail.
 struct MeshNeed {
+  int chunk = 0;
   int blocks = 0;
   int operation = 0;
 };
@@ -44,6 +45,7 @@ struct MeshStage {
   Bytes capacity;
   StageCalls between;      ///< Where passes have calls of their own (QuickMesh::in_passes).
   PassMemory tail_memory;  ///< Of what follows the last pass.
+  Elsewhere host_held{};   ///< Persistent storage outside the device.
 };
 
 /// Messages of one size: from each stage to the next, the last one's to the first, and the other way.
@@ -52,13 +54,17 @@ struct MeshMessages {
   bool even = true;  ///< All but those between last and first cost the same.
 };
 
+/// What a mesh is read for, each with what the one before does not show: reductions that the last backward sets off;
+/// any calls of passes; those that depend on what blocks keep.
+enum class MeshDetail : unsigned char { reductions, calls, calls_of_blocks };
+
 /// Any number of threads may ask it.
 class QuickMesh {
  public:
-  /// `program` as described above. `in_passes`: of several microbatches, with calls of their own in each, and perhaps
-  /// of several chunks. `alike`: stages between the first and the last hold the same.
-  QuickMesh(Program program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule, bool in_passes,
-            bool alike);
+  /// `program` as described above; beyond MeshDetail::reductions of several microbatches, with calls of their own in
+  /// each, and perhaps of several chunks. `alike`: stages between the first and the last hold the same.
+  QuickMesh(Program program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
+            const MemoryRule& rule, MeshDetail detail, bool alike);
   QuickMesh(const QuickMesh&) = delete;
   QuickMesh& operator=(const QuickMesh&) = delete;
 
@@ -74,14 +80,25 @@ class QuickMesh {
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
   [[nodiscard]] MeshMessages messages(Bytes bytes, bool blocking) const;
+  /// Whether the nodes have the memory that their ranks take, given bytes of a rank of each of stages().
+  [[nodiscard]] bool host_fits(const std::vector<double>& bytes) const;
   [[nodiscard]] bool in_passes() const { return in_passes_; }
+  /// What it must be read for to be complete, as its entries show.
+  [[nodiscard]] MeshDetail wants() const { return wants_; }
+  /// By side: what waiting for it counts as.
+  [[nodiscard]] const std::vector<TimeCategory>& categories_of_sides() const { return categories_; }
+  /// The side of MeshStage::calls.
+  [[nodiscard]] int reductions() const { return reductions_; }
   /// Whether passes between the first and the last have calls.
   [[nodiscard]] bool in_every_pass() const { return in_every_pass_; }
+  /// Whether it was read with one chunk a stage, which stands for all that a stage has.
+  [[nodiscard]] bool one_chunk() const { return one_chunk_; }
   /// Calls in a pass of a kind of stage: of a chunk of it, which are the `count` blocks from `base` on in the order of
   /// the pass where the mesh was read with one chunk a stage. A chunk's first pass differs from others, and so does its
   /// last.
   struct Part {
-    int stage, chunk, direction;
+    int stage, chunk;
+    Pass pass;
     bool first, last;
     int base, count;
   };
@@ -89,11 +106,14 @@ class QuickMesh {
 
  private:
   void find_stages();
+  void find_nodes(const Cluster& cluster);
   void read_stage(MeshStage& stage);
-  void add_call(const Entry& e, int blocks, MeshStage& stage);
+  [[nodiscard]] bool add_call(const Entry& e, int chunk, int blocks, MeshStage& stage);
+  [[nodiscard]] PassPart::Kind kind(const Entry& e);
   void read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule, const Cluster& cluster);
 
   Program program_;
+  const Schedule& schedule_;
   mutable std::mutex asking_;  ///< Messages are priced when they are asked for.
   mutable EstimatePrices prices_;
   std::vector<std::optional<PassPart>> parts_;
@@ -101,7 +121,13 @@ class QuickMesh {
   std::vector<const QuickTail*> tails_;
   Meetings meetings_;
   std::vector<int> sharing_;
-  bool alike_, complete_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
+  /// Nodes that differ: ranks of each of stages_, and the node's memory in bytes.
+  std::vector<std::pair<std::vector<int>, double>> nodes_;
+  std::vector<StreamId> sides_;
+  std::vector<TimeCategory> categories_;
+  int reductions_ = 0;
+  MeshDetail wants_;
+  bool alike_, complete_ = true, one_chunk_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
 };
 
 /// What one estimator asks of a mesh again and again.

@@ -10,51 +10,48 @@ namespace rehearse {
 
 namespace {
 
-bool is_whole(const Slot& s) {
-  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 &&
-         (!s.paired || s.pass == Pass::backward);
-}
-
-/// Whether each chunk's successor is on the next stage.
-bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
-  for (int c = 0; c < shape.stages * shape.virtual_stages; ++c)
-    if (schedule.stage_of(c, shape) != c % shape.stages) return false;
-  return schedule.copies() == 1 && (shape.stages > 1 || shape.virtual_stages == 1);
-}
-
 int messages_of(const PipelineShape& shape) { return 2 * shape.stages * shape.virtual_stages * shape.microbatches; }
 
-/// Passes of one stage with the flags of a chunk's first forward, and first and last backward.
-/// Messages are numbered as those of `most` microbatches.
-std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape, int most,
-                             bool by_kind) {
-  const int chunks = shape.stages * shape.virtual_stages;
+/// Passes of one stage with their flags. Messages are numbered as those of `most` microbatches.
+std::vector<Visit> visits_of(const Schedule& schedule, int stage, const PipelineShape& shape, int most, bool by_kind) {
+  const int chunks = shape.stages * shape.virtual_stages, places = shape.virtual_stages * schedule.copies();
+  const bool back = runs_back(schedule, shape);
   const auto number = [&](int direction, int chunk, int microbatch) {
     return (direction * chunks + chunk) * most + microbatch;
   };
   std::vector<Visit> out;
-  std::vector<int> last(static_cast<std::size_t>(chunks), -1);
-  std::vector<char> begun(static_cast<std::size_t>(chunks), 0);  // Bit per direction.
-  for (const Slot& s : order) {
+  std::vector<int> final(static_cast<std::size_t>(places), -1);
+  std::vector<std::array<int, 4>> last(static_cast<std::size_t>(places), {-1, -1, -1, -1});  // By Pass.
+  for (const Slot& s : schedule.order(stage, shape)) {
     Visit v;
+    const int place = place_of(s.chunk, s.copy, shape);
     v.stage = static_cast<unsigned short>(stage);
-    v.chunk = static_cast<unsigned short>(s.chunk);
-    v.content = by_kind ? static_cast<unsigned short>(chunk_kind(s.chunk, chunks)) : v.chunk;
+    v.place = static_cast<unsigned short>(place);
+    v.content = static_cast<unsigned short>(by_kind ? static_cast<int>(chunk_kind(s.chunk, chunks)) : s.chunk);
+    v.pass = static_cast<unsigned char>(s.pass);
     const bool forward = s.pass == Pass::forward;
-    v.direction = forward ? 0 : 1;
-    const int next = forward ? s.chunk + 1 : s.chunk - 1;
-    if (forward ? s.chunk > 0 : s.chunk + 1 < chunks) v.in = number(v.direction, s.chunk, s.microbatch);
-    if (next >= 0 && next < chunks) v.out = number(v.direction, next, s.microbatch);
-    const auto c = static_cast<std::size_t>(s.chunk);
-    const char bit = forward ? 1 : 2;
-    if ((begun[c] & bit) == 0) v.flags = forward ? Visit::kFirstForward : Visit::kFirstBackward;
-    begun[c] = static_cast<char>(begun[c] | bit);
+    const int direction = forward ? 0 : 1, before = forward ? s.chunk - 1 : s.chunk + 1, next = 2 * s.chunk - before;
+    const auto remote = [&](int other) {
+      if (s.pass == Pass::backward_weight || other < 0 || other >= chunks) return false;
+      const int there = schedule.stage_of(other, shape, s.copy);
+      if (there != stage && back && (other < s.chunk ? there > stage : stage > there)) v.channel = 2;
+      return there != stage;
+    };
+    if (remote(before)) v.in = number(direction, s.chunk, s.microbatch);
+    if (remote(next)) v.out = number(direction, next, s.microbatch);
+    v.channel = static_cast<unsigned char>(v.channel + direction);
+    int& known = nth(nth(last, place), s.pass);
+    if (known < 0) v.flags = forward ? Visit::kFirstForward : Visit::kFirstBackward;
     if (s.paired) v.flags |= Visit::kPaired;
-    if (!forward) last[c] = static_cast<int>(out.size());
+    known = static_cast<int>(out.size());
+    if (s.pass == Pass::backward || s.pass == Pass::backward_weight) nth(final, place) = known;
     out.push_back(v);
   }
-  for (const int i : last)
+  for (const int i : final)
     if (i >= 0) nth(out, i).flags |= Visit::kLastBackward;
+  for (const auto& of_place : last)
+    for (std::size_t pass = 1; pass < of_place.size(); ++pass)
+      if (of_place[pass] >= 0) nth(out, of_place[pass]).flags |= Visit::kLast;
   return out;
 }
 
@@ -99,7 +96,7 @@ std::vector<Visit> sweep_to_end(const StageVisits& stages, Progress at, int* swe
 
 StageVisits visits_of_stages(const Schedule& schedule, const PipelineShape& shape, int most, bool by_kind) {
   StageVisits out;
-  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule.order(s, shape), s, shape, most, by_kind));
+  for (int s = 0; s < shape.stages; ++s) out.push_back(visits_of(schedule, s, shape, most, by_kind));
   return out;
 }
 
@@ -120,15 +117,8 @@ StageVisits common(const StageVisits& a, const StageVisits& b) {
 
 QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape, bool by_kind) {
   QuickOrder out;
-  out.whole = goes_round(schedule, shape);
   out.messages = messages_of(shape);
-  StageVisits stages;
-  for (int s = 0; s < shape.stages; ++s) {
-    const std::vector<Slot> order = schedule.order(s, shape);
-    out.whole = out.whole && std::all_of(order.begin(), order.end(), is_whole);
-    if (!out.whole) return out;
-    stages.push_back(visits_of(order, s, shape, shape.microbatches, by_kind));
-  }
+  const StageVisits stages = visits_of_stages(schedule, shape, shape.microbatches, by_kind);
   const auto count = static_cast<std::size_t>(out.messages);
   out.visits =
       sweep_to_end(stages, {std::vector<std::size_t>(stages.size(), 0), std::vector<char>(count, 0)}, &out.sweeps);

@@ -23,9 +23,9 @@ namespace {
 [[gnu::always_inline]] inline void compute(QuickLane& lane, double seconds, double slowed) {
   const double begin = lane.free;
   if (lane.sent_end > begin) slowed += std::min(lane.sent_end - begin, seconds) * lane.sent_lost;
-  if (lane.dp_free > begin) slowed += std::min((lane.dp_free - begin) * lane.dp_lost, seconds * lane.dp_stretch);
-  if (lane.copies_free > begin)
-    slowed += std::min((lane.copies_free - begin) * lane.copies_lost, seconds * lane.copies_stretch);
+  if (lane.sides_end > begin)
+    for (const QuickLane::Side& side : lane.sides)
+      if (side.free > begin) slowed += std::min((side.free - begin) * side.lost, seconds * side.stretch);
   lane.slowed += slowed;
   lane.free = begin + seconds + slowed;
 }
@@ -39,36 +39,36 @@ int QuickPipeline::kind_of_stage(int stage) const {
 }
 
 /// Which of its stage's chunks the pass is of; fewer chunks have the last of all.
-int QuickPipeline::chunk_of(const Visit& v) const {
-  const int chunk = v.chunk / stages_;
-  return chunk + 1 == chunks_ ? costs_->virtual_stages - 1 : chunk;
-}
+int QuickPipeline::place_of(const Visit& v) const { return v.place + 1 == places_ ? costs_->places - 1 : v.place; }
 
-/// From `stage` to the next or, backward, to the one before; a shorter pipeline has the ends of the full one.
-const Transfer& QuickPipeline::message(int direction, int stage) const {
-  const MeshMessages& messages = *nth(costs_->messages, direction);
-  const auto& all = direction == 0 ? messages.forward : messages.backward;
+/// Whether messages of a Visit::channel go to the next stage, and not to the one before.
+bool goes_on(int channel) { return channel == 0 || channel == 3; }
+
+/// From `stage` to the next or to the one before; a shorter pipeline has the ends of the full one.
+const Transfer& QuickPipeline::message(int channel, int stage) const {
+  const MeshMessages& messages = *nth(costs_->messages, channel & 1);
+  const bool on = goes_on(channel);
+  const auto& all = on ? messages.forward : messages.backward;
   const int full = static_cast<int>(all.size());
-  const bool end = direction == 0 ? stage + 1 == stages_ : stage == 0;
-  if (stages_ < full && end) stage = direction == 0 ? full - 1 : 0;
+  const bool end = on ? stage + 1 == stages_ : stage == 0;
+  if (stages_ < full && end) stage = on ? full - 1 : 0;
   return nth(all, stage);
 }
 
-void QuickPipeline::wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived,
-                                   QuickLane& lane) const {
+void QuickPipeline::wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) {
   if (pass.plain && !costs_->blocking)
-    idle(lane, arrived, channels_[2U * v.stage + v.direction].needs, lane.exposed_pp);
+    idle(lane, arrived, channel_of(v).needs, lane.exposed_pp);
   else
     wait_long(v, pass, arrived, lane);
 }
 
 /// Blocking messages, slices to be gathered and copies of input.
-void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const {
+void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) {
   idle(lane, lane.held, lane.held - lane.free, lane.exposed_pp);
   if (v.in >= 0) {
     const bool in_line = pass.unpack > 0 && pass.pass->unpacks_in_line;
     const double unpacked = in_line ? std::max(arrived, lane.free - lane.trailing) + pass.unpack : 0.0;
-    idle(lane, arrived, channels_[2U * v.stage + v.direction].needs, lane.exposed_pp);
+    idle(lane, arrived, channel_of(v).needs, lane.exposed_pp);
     idle(lane, unpacked, pass.unpack, lane.exposed_tp);
   }
   for (const InputCopy& copy : pass.pass->inputs) {
@@ -80,11 +80,12 @@ void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, doub
 /// What the step before's tail still does for this chunk's parameters.
 void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
   if (before_->empty()) return;
-  const int kind = kind_of_stage(v.stage), all = nth(costs_->passes, 2 * v.content).pass->blocks();
+  const int kind = kind_of_stage(v.stage), all = nth(costs_->passes, kPassKinds * v.content).pass->blocks();
   const MeshStage& stage = nth(costs_->mesh->stages(), kind);
-  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 0);
+  const int place = place_of(v), chunk = costs_->mesh->one_chunk() ? 0 : place;
+  const int base = costs_->mesh->one_chunk() ? costs_->layout->blocks_before(stage.role, place, 0) : 0;
   for (const MeshNeed& need : stage.needs) {
-    if (need.blocks < base || need.blocks >= base + all) continue;
+    if (need.chunk != chunk || need.blocks < base || need.blocks >= base + all) continue;
     const double until = nth(nth((*before_), kind), need.operation) - nth(pass.offsets, need.blocks - base);
     idle(lane, until, until - lane.free, lane.exposed_dp);
   }
@@ -101,29 +102,34 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
 void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
   const ChunkPass& p = *pass.pass;
   const MeshStage& stage = nth(costs_->mesh->stages(), kind_of_stage(v.stage));
-  const int base = costs_->layout->blocks_before(stage.role, chunk_of(v), 1);
+  const int place = place_of(v), chunk = costs_->mesh->one_chunk() ? 0 : place;
+  const int base = costs_->mesh->one_chunk() ? costs_->layout->blocks_before(stage.role, place, 1) : 0;
   double done = 0;
-  const Interference* load = nullptr;
   const std::vector<MeshCall>& calls = stage.calls;
-  auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
-  const int blocks = nth(costs_->passes, 2 * v.content + 1).pass->blocks();
-  for (const int end = base + blocks; at != calls.end() && at->blocks <= end; ++at) {
+  const int end = base + nth(costs_->passes, kPassKinds * v.content).pass->blocks();
+  // Those of one chunk are in the order of their blocks.
+  auto at = std::partition_point(calls.begin(), calls.end(),
+                                 [&](const MeshCall& c) { return costs_->mesh->one_chunk() && c.blocks <= base; });
+  for (; at != calls.end() && (at->blocks <= end || !costs_->mesh->one_chunk()); ++at) {
     const MeshCall& call = *at;
+    if (call.chunk != chunk || call.blocks > end) continue;
     const double offset = nth(p.offsets, call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;
-    lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
-    lane.dp_lost = lost_beside(p.work, call.load);
-    lane.dp_stretch = lane.dp_lost / (1 - lane.dp_lost);
-    load = &call.load;
+    QuickLane::Side& side = nth(lane.sides, costs_->mesh->reductions());
+    side.free = std::max(lane.free, side.free) + call.seconds;
+    side.lost = lost_beside(p.work, call.load);
+    side.stretch = side.lost / (1 - side.lost);
+    side.load = call.load;
+    lane.sides_end = std::max(lane.sides_end, side.free);
   }
-  if (load != nullptr) lane.dp_load = *load;
   compute(lane, pass.seconds - done, 0);
 }
 
-/// One call on its streams, not before `from`. What it takes from kernels is that of all that waits on the stream.
-void QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
-                          QuickLane& lane) {
+/// One call on its streams, not before `from`; returns its end. What it takes from kernels is that of all that waits on
+/// the stream.
+double QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
+                            QuickLane& lane) {
   double all = from;
   std::array<double, kMostCallTasks> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::uint32_t i = 0; i < call.task_count; ++i) {
@@ -131,39 +137,50 @@ void QuickPipeline::issue(const PassCalls::Timed& call, const CallTask* tasks, c
     double at = from;
     for (std::uint32_t left = t.after; left != 0; left &= left - 1)
       at = std::max(at, nth(ends, std::countr_zero(left)));
-    if (t.stream == CallStream::compute) {
+    if (t.side < 0) {
       idle(lane, at, at - lane.free, lane.exposed_dp);
       compute(lane, t.seconds, 0);
       lane.casts += t.seconds;
       ends[i] = lane.free;
     } else {
-      const bool replicas = t.stream == CallStream::replicas;
       const double own = lost_beside(work, t.load);
-      double& free = replicas ? lane.dp_free : lane.copies_free;
-      double& lost = replicas ? lane.dp_lost : lane.copies_lost;
-      if (const double waiting = free - lane.free; waiting <= 0 || lost == own)
-        lost = own;
+      QuickLane::Side& side = nth(lane.sides, t.side);
+      if (const double waiting = side.free - lane.free; waiting <= 0 || side.lost == own)
+        side.lost = own;
       else
-        lost = (waiting * lost + t.seconds * own) / (waiting + t.seconds);
-      (replicas ? lane.dp_stretch : lane.copies_stretch) = lost / (1 - lost);
-      if (replicas) lane.dp_load = t.load;
-      ends[i] = free = std::max(at, free) + t.seconds;
+        side.lost = (waiting * side.lost + t.seconds * own) / (waiting + t.seconds);
+      side.stretch = side.lost / (1 - side.lost);
+      side.load = t.load;
+      ends[i] = side.free = std::max(at, side.free) + t.seconds;
+      lane.sides_end = std::max(lane.sides_end, side.free);
     }
     all = std::max(all, ends[i]);
   }
-  if (call.needed >= 0) nth(whole_, call.needed) = std::max(nth(whole_, call.needed), all);
-  if (call.holds) lane.gate = std::max(lane.gate, all);
+  if (call.needed >= 0 && all > nth(whole_, call.needed)) {
+    nth(whole_, call.needed) = all;
+    nth(whole_by_copy_, call.needed) = call.copies ? 1 : 0;
+  }
+  if (call.holds && all > lane.gate) {
+    lane.gate = all;
+    lane.gate_of_copy = call.copies;
+  }
+  return all;
 }
 
-/// A pass block by block, with the calls between.
+const PassCalls& QuickPipeline::calls_of(const Visit& v) const {
+  const bool first = (v.flags & (Visit::kFirstForward | Visit::kFirstBackward)) != 0;
+  return costs_->calls_of(kind_of_stage(v.stage), place_of(v), v.pass, first, (v.flags & Visit::kLast) != 0);
+}
+
+/// A pass block by block, with the calls between; `ahead` is interleaved with it.
 void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed,
-                               QuickLane& lane) {
+                               QuickLane& lane, const Visit* ahead) {
   const ChunkPass& p = *pass.pass;
   const int kind = kind_of_stage(v.stage), blocks = p.blocks();
-  const bool forward = v.direction == 0, first = (v.flags & (Visit::kFirstForward | Visit::kFirstBackward)) != 0;
-  const PassCalls& calls =
-      costs_->calls_of(kind, chunk_of(v), v.direction, first, (v.flags & Visit::kLastBackward) != 0);
-  if (calls.timed.empty() && lane.gate <= lane.free && !(forward && first)) {
+  const bool first_forward = (v.flags & Visit::kFirstForward) != 0;
+  static const PassCalls kNone;
+  const std::array lists{&calls_of(v), ahead == nullptr ? &kNone : &calls_of(*ahead)};
+  if (lists[0]->timed.empty() && lists[1]->timed.empty() && lane.gate <= lane.free && !first_forward) {
     wait_for_input(v, pass, arrived, lane);
     compute(lane, pass.seconds, slowed);
     return;
@@ -171,15 +188,20 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
   const double begin = lane.free, early = lane.before_last;
   block_ends_.assign(static_cast<std::size_t>(blocks), 0.0);
   whole_.assign(static_cast<std::size_t>(blocks), 0.0);
-  auto call = calls.timed.begin();
+  whole_by_copy_.assign(static_cast<std::size_t>(blocks), 0);
+  for (std::vector<double>& ends : call_ends_) ends.clear();
+  std::array at{lists[0]->timed.begin(), lists[1]->timed.begin()};
   const auto issue_until = [&](int block) {
-    for (; call != calls.timed.end() && call->at <= block; ++call) {
-      double from = call->after >= 0                  ? nth(block_ends_, call->after)
-                    : call->after == PassCall::kBegin ? begin
-                    : call->after == PassCall::kEarly ? early
-                                                      : 0;
-      if (call->need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call->need));
-      issue(*call, calls.tasks.data() + call->first_task, p.work, from, lane);
+    for (std::size_t list = 0; list < lists.size(); ++list) {
+      for (auto& call = at[list]; call != lists[list]->timed.end() && call->at <= block; ++call) {
+        double from = call->after >= 0                  ? nth(block_ends_, call->after)
+                      : call->after == PassCall::kBegin ? begin
+                      : call->after == PassCall::kEarly ? early
+                                                        : 0;
+        if (call->need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call->need));
+        if (call->follows >= 0) from = std::max(from, nth(call_ends_[list], call->follows));
+        call_ends_[list].push_back(issue(*call, lists[list]->tasks.data() + call->first_task, p.work, from, lane));
+      }
     }
   };
   for (int k = 0; k < blocks; ++k) {
@@ -188,10 +210,12 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
       wait_for_input(v, pass, arrived, lane);
       lane.slowed += slowed;
       lane.free += slowed;
-      if (forward && first) first_forward(v, p, lane);
+      if (first_forward) this->first_forward(v, p, lane);
     }
-    const double until = std::max(lane.gate, nth(whole_, k));
-    idle(lane, until, until - lane.free, lane.exposed_dp);
+    const bool gated = lane.gate > nth(whole_, k);
+    const double until = gated ? lane.gate : nth(whole_, k);
+    const bool of_copy = gated ? lane.gate_of_copy : nth(whole_by_copy_, k) != 0;
+    idle(lane, until, until - lane.free, of_copy ? lane.exposed_copy : lane.exposed_dp);
     lane.before_last = lane.free;
     compute(lane, nth(p.seconds, k), 0);
     nth(block_ends_, k) = lane.free;
@@ -207,20 +231,20 @@ inline double QuickPipeline::slowed_by_message(const Channel& channel, double ar
 }
 
 void QuickPipeline::set_channels() {
-  for (int d = 0; d < 2; ++d) {
+  for (int d = 0; d < channels_each_; ++d) {
     const Transfer* last = nullptr;
     double lost = 0;
     for (int s = 0; s < stages_; ++s) {
       const int content = costs_->layout->by_kind() ? static_cast<int>(ChunkKind::middle) : s;
-      const ComputeWork& work = nth(costs_->passes, 2 * content + d).pass->work;
+      const ComputeWork& work = nth(costs_->passes, kPassKinds * content + (d & 1)).pass->work;
       const Transfer& t = message(d, s);
       if (last == nullptr || !costs_->layout->by_kind() || t.load.sm_share != last->load.sm_share ||
           t.load.hbm_share != last->load.hbm_share)
         lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
       last = &t;
-      const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
-      Channel& from = nth(channels_, 2 * s + d);
-      Channel& there = nth(channels_, 2 * to + d);
+      const int to = goes_on(d) ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
+      Channel& from = nth(channels_, channels_each_ * s + d);
+      Channel& there = nth(channels_, channels_each_ * to + d);
       from.sends = t.seconds;
       from.sends_lost = lost;
       there.needs = t.seconds;
@@ -255,17 +279,18 @@ void QuickPipeline::play_visits(const std::vector<Visit>& visits) {
   QuickLane* const lanes = lanes_.data();
   Channel* const channels = channels_.data();
   const Visit* const end = visits.data() + visits.size();
+  const int each = channels_each_;
   for (const Visit* at = visits.data(); at != end; ++at) {
     const Visit& v = *at;
     QuickLane& lane = lanes[v.stage];
-    Channel& channel = channels[2U * v.stage + v.direction];
-    const QuickCosts::Pass* pass = passes + (2U * v.content + v.direction);
+    Channel& channel = channels[each * v.stage + v.channel];
+    const QuickCosts::Pass* pass = passes + (kPassKinds * v.content + v.pass);
     if constexpr (kCalls) {
       if (costs.pairs != nullptr && at + 1 != end && (at[1].flags & Visit::kPaired) != 0) {
         play_pair(v, *++at, lane);
         continue;
       }
-      if (!costs.calls.empty() && (v.flags & Visit::kFirstBackward) != 0) pass = &costs.first_backwards[v.content];
+      if (costs.several && (v.flags & Visit::kFirstBackward) != 0) pass += kPasses;
     }
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
     const double slowed = v.in >= 0 ? slowed_by_message(channel, arrived, lane) : 0.0;
@@ -318,14 +343,14 @@ inline void QuickPipeline::send(const Visit& v, const QuickCosts::Pass& pass, do
 void QuickPipeline::play_pair(const Visit& ahead, const Visit& back, QuickLane& lane) {
   const bool fresh = (back.flags & Visit::kFirstBackward) != 0;
   const ChunkPair& pair = costs_->pairs->of(ahead.content, back.content, fresh);
-  const QuickCosts::Pass& forward = nth(costs_->passes, 2 * ahead.content);
-  const QuickCosts::Pass& backward = nth(costs_->passes, 2 * back.content + 1);
+  const QuickCosts::Pass& forward = nth(costs_->passes, kPassKinds * ahead.content + ahead.pass);
+  const QuickCosts::Pass& backward = nth(costs_->passes, kPassKinds * back.content + back.pass);
   double slowed = 0;
   idle(lane, lane.held, lane.held - lane.free, lane.exposed_pp);
   for (const auto& [v, pass] : {std::pair{&ahead, &forward}, {&back, &backward}}) {
     if (v->in < 0) continue;
-    const Channel& channel = nth(channels_, 2 * v->stage + v->direction);
-    const double arrived = nth(arrival_, v->in), begin = nth(pair.begin, v->direction);
+    const Channel& channel = channel_of(*v);
+    const double arrived = nth(arrival_, v->in), begin = nth(pair.begin, v->direction());
     slowed += slowed_by_message(channel, arrived, lane);
     const bool in_line = pass->unpack > 0 && pass->pass->unpacks_in_line;
     const double unpacked = in_line ? std::max(arrived, lane.free - lane.trailing) + pass->unpack : 0.0;
@@ -339,7 +364,7 @@ void QuickPipeline::play_pair(const Visit& ahead, const Visit& back, QuickLane& 
   both.seconds = pair.pass.work.seconds + both.prepare;
   both.plain = pair.pass.inputs.empty();
   if (!costs_->calls.empty()) {
-    with_calls(back, both, 0, slowed, lane);
+    with_calls(back, both, 0, slowed, lane, &ahead);
   } else {
     wait_for_input(back, both, 0, lane);
     lane.slowed += slowed;
@@ -353,7 +378,7 @@ void QuickPipeline::play_pair(const Visit& ahead, const Visit& back, QuickLane& 
   lane.trailing = both.prepare;
   const double left = lane.free - (both.prepare > 0 ? 0.0 : pair.early);
   for (const auto& [v, pass] : {std::pair{&ahead, &forward}, {&back, &backward}})
-    if (v->out >= 0) send(*v, *pass, left, nth(channels_, 2 * v->stage + v->direction), lane);
+    if (v->out >= 0) send(*v, *pass, left, channel_of(*v), lane);
 }
 
 void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
@@ -362,10 +387,11 @@ void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickC
   before_ = &before;
   beside_ = {};
   const int stages = stages_ = shape.stages;
-  chunks_ = shape.virtual_stages;
+  places_ = shape.virtual_stages * costs.layout->copies();
+  channels_each_ = costs.back ? 4 : 2;
   lanes_.resize(static_cast<std::size_t>(stages));
   for (int s = 0; s < stages; ++s) nth(lanes_, s) = nth(lanes, kind_of_stage(s));
-  channels_.assign(2 * static_cast<std::size_t>(stages), {});
+  channels_.assign(static_cast<std::size_t>(channels_each_ * stages), {});
   if (stages > 1) set_channels();
   if (arrival_.size() < static_cast<std::size_t>(messages)) arrival_.resize(static_cast<std::size_t>(messages));
 }

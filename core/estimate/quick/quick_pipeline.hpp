@@ -14,24 +14,27 @@ namespace rehearse {
 
 /// One stage's clock and books, in seconds. What every pass asks for comes first, in one line of a cache.
 struct alignas(64) QuickLane {
-  double free = 0;         ///< End of the last kernel.
-  double sent_end = 0;     ///< End of the last message sent ...
-  double sent_lost = 0;    ///< ... beside which kernels lose this share of their rate.
-  double dp_free = 0;      ///< End of the last reduction or gather.
-  double copies_free = 0;  ///< Of the last call between copies of what is sharded.
+  double free = 0;       ///< End of the last kernel.
+  double sent_end = 0;   ///< End of the last message sent ...
+  double sent_lost = 0;  ///< ... beside which kernels lose this share of their rate.
+  double sides_end = 0;  ///< Of the last call beside the passes, on any side.
   double slowed = 0, exposed_pp = 0;
   double held = 0;  ///< No kernel starts before: a blocking message is still leaving.
 
-  /// What kernels lose beside the calls that end with dp_free and copies_free, and the time they take longer by where
-  /// these last, lost / (1 - lost).
-  double dp_lost = 0, dp_stretch = 0, copies_lost = 0, copies_stretch = 0;
+  /// A stream beside the compute stream: the end of its last call, what kernels lose beside it, and the time they take
+  /// longer by where it lasts, lost / (1 - lost).
+  struct Side {
+    double free = 0, lost = 0, stretch = 0;
+    Interference load;
+  };
+  std::array<Side, kSides> sides;
   double input_done = 0;
   double trailing = 0;  ///< Seconds before `free` in which no collective of the work's own ran.
   double exposed_tp = 0, exposed_dp = 0, exposed_copy = 0;
-  Interference dp_load;
-  double gate = 0;         ///< No block begins before.
-  double before_last = 0;  ///< End of the block before the last.
-  double casts = 0;        ///< Kernels of calls.
+  double gate = 0;            ///< No block begins before ...
+  bool gate_of_copy = false;  ///< ... the end of a copy to or from the host.
+  double before_last = 0;     ///< End of the block before the last.
+  double casts = 0;           ///< Kernels of calls.
 };
 
 /// Pairs of passes, each worked out when it is first asked for.
@@ -66,19 +69,20 @@ struct QuickCosts {
     double unpack = 0;
     bool plain = true;  ///< No inputs, nothing to unpack.
   };
-  std::vector<Pass> passes;                       ///< 2 * content + direction.
+  std::vector<Pass> passes;                       ///< kPassKinds * content + pass_kind().
   std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
   const QuickMesh* mesh = nullptr;
   const ChunkLayout* layout = nullptr;
-  int virtual_stages = 1;
+  int places = 1;  ///< Chunks of a stage.
   bool blocking = false;
-  std::vector<Pass> first_backwards;  ///< By content.
-  ChunkPairs* pairs = nullptr;        ///< Where the schedule pairs passes.
-  /// By kind of stage, chunk of the stage, direction, and whether it is the first and the last of the step; empty where
+  bool back = false;            ///< Some chunks run back along the stages.
+  bool several = false;         ///< The first backward of a step differs from others.
+  ChunkPairs* pairs = nullptr;  ///< Where the schedule pairs passes.
+  /// By kind of stage, chunk of the stage, Pass, and whether it is the first and the last of the step; empty where
   /// passes have no calls of their own.
   std::vector<const PassCalls*> calls;
-  [[nodiscard]] const PassCalls& calls_of(int kind, int chunk, int direction, bool first, bool last) const {
-    return *nth(calls, ((kind * virtual_stages + chunk) * 2 + direction) * 3 + (first ? 0 : last ? 2 : 1));
+  [[nodiscard]] const PassCalls& calls_of(int kind, int place, int pass, bool first, bool last) const {
+    return *nth(calls, ((kind * places + place) * kPasses + pass) * 3 + (first ? 0 : last ? 2 : 1));
   }
 };
 
@@ -103,23 +107,25 @@ class QuickPipeline {
   template <bool kCalls>
   void play_visits(const std::vector<Visit>& visits);
   void end(std::vector<QuickLane>& lanes) const;
-  void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
+  void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane);
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane);
-  void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane) const;
-  void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
+  void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane);
+  void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane,
+                  const Visit* ahead = nullptr);
+  [[nodiscard]] const PassCalls& calls_of(const Visit& v) const;
   void play_pair(const Visit& ahead, const Visit& back, QuickLane& lane);
   [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
-  void issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
-             QuickLane& lane);
+  double issue(const PassCalls::Timed& call, const CallTask* tasks, const ComputeWork& work, double from,
+               QuickLane& lane);
   [[nodiscard]] int kind_of_stage(int stage) const;
-  [[nodiscard]] int chunk_of(const Visit& v) const;
-  [[nodiscard]] const Transfer& message(int direction, int stage) const;
+  [[nodiscard]] int place_of(const Visit& v) const;
+  [[nodiscard]] const Transfer& message(int channel, int stage) const;
   void set_channels();
 
   const QuickCosts* costs_ = nullptr;
   const TailEnds* before_ = nullptr;
-  int stages_ = 1, chunks_ = 1;
+  int stages_ = 1, places_ = 1, channels_each_ = 2;
   std::vector<QuickLane> lanes_;
   std::vector<double> arrival_;
   /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that
@@ -132,7 +138,8 @@ class QuickPipeline {
   void follow(const Visit& v, const QuickCosts::Pass& pass, Channel& channel, QuickLane& lane);
   [[nodiscard]] static double slowed_by_message(const Channel& channel, double arrived, const QuickLane& lane);
   void send(const Visit& v, const QuickCosts::Pass& pass, double left, Channel& channel, QuickLane& lane);
-  std::vector<Channel> channels_;  ///< 2 * stage + direction.
+  std::vector<Channel> channels_;  ///< channels_each_ * stage + Visit::channel.
+  [[nodiscard]] Channel& channel_of(const Visit& v) { return nth(channels_, channels_each_ * v.stage + v.channel); }
   std::vector<QuickLane> forked_lanes_;
   std::vector<Channel> forked_channels_;
   struct Beside {
@@ -140,8 +147,10 @@ class QuickPipeline {
     Interference load;
     double lost = 0;
   };
-  Beside beside_;                           ///< Asked last.
-  std::vector<double> block_ends_, whole_;  ///< Of the pass at hand: ends of blocks, of what each needs.
+  Beside beside_;                                 ///< Asked last.
+  std::array<std::vector<double>, 2> call_ends_;  ///< Of the pass at hand, or of both of a pair.
+  std::vector<double> block_ends_, whole_;        ///< Of the pass at hand: ends of blocks, of what each needs.
+  std::vector<char> whole_by_copy_;               ///< Likewise: whether it is a copy that ends last.
 };
 
 }  // namespace rehearse

@@ -14,7 +14,10 @@ namespace {
 /// `kMoreChunks`; more than three rounds of microbatches from two and three, with several chunks more than two from one
 /// and two, where calls of the passes do not pile up.
 constexpr int kShort = 4, kMedium = 6, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
-int far_rounds(const PipelineShape& shape, bool calls) { return shape.virtual_stages > 1 && !calls ? 2 : 3; }
+int far_rounds(const Schedule& schedule, const PipelineShape& shape, bool calls) {
+  const int few = shape.virtual_stages > 1 && !calls ? 2 : 3;
+  return runs(schedule, {shape.stages, shape.virtual_stages, (few - 1) * shape.stages}) ? few : few + 1;
+}
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
   return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 +
@@ -28,8 +31,12 @@ void go_on(const QuickLane& near, QuickLane& far, double k) {
   far.free += shift;
   far.held += far.held > 0 ? k * (far.held - near.held) : 0.0;
   far.input_done += k * (far.input_done - near.input_done);
-  far.dp_free += far.dp_free > 0 ? k * (far.dp_free - near.dp_free) : 0.0;
-  far.copies_free += far.copies_free > 0 ? k * (far.copies_free - near.copies_free) : 0.0;
+  far.sides_end = 0;
+  for (std::size_t i = 0; i < far.sides.size(); ++i) {
+    double& free = far.sides[i].free;
+    free += free > 0 ? k * (free - near.sides[i].free) : 0.0;
+    far.sides_end = std::max(far.sides_end, free);
+  }
   far.gate += far.gate > 0 ? k * (far.gate - near.gate) : 0.0;
   far.before_last += k * (far.before_last - near.before_last);
   const auto grow = [k](double from, double& to) { to = std::max(to, to + k * (to - from)); };
@@ -95,7 +102,9 @@ void QuickStep::set_costs(const QuickParts& parts) {
   costs_.mesh = parts.mesh;
   costs_.layout = parts.layout;
   costs_.pairs = parts.pairs;
-  costs_.virtual_stages = parts.shape.virtual_stages;
+  costs_.places = parts.layout->places();
+  costs_.several = parts.mesh->in_passes();
+  costs_.back = runs_back(*parts.schedule, parts.shape);
   costs_.blocking = parts.blocking;
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
@@ -103,44 +112,42 @@ void QuickStep::set_costs(const QuickParts& parts) {
     costs_.messages = {&parts.answers->messages(messages[0]->bytes, parts.blocking),
                        &parts.answers->messages(messages[1]->bytes, parts.blocking)};
   }
-  costs_.passes.resize(2 * chunks.size());
-  costs_.first_backwards.resize(chunks.size());
+  costs_.passes.resize(kPassKinds * chunks.size());
   for (std::size_t k = 0; k < chunks.size(); ++k) {
     const ChunkContent& content = parts.layout->contents()[k];
-    for (std::size_t d = 0; d < 2; ++d) {
-      QuickCosts::Pass& out = costs_.passes[2 * k + d];
+    for (int kind = 0; kind < kPassKinds; ++kind) {
+      const auto pass = static_cast<Pass>(kind % kPasses);
+      if (kind >= kPasses ? pass == Pass::forward || !costs_.several
+                          : pass >= Pass::backward_input && !parts.blocks->splits())
+        continue;
+      QuickCosts::Pass& out = nth(costs_.passes, kPassKinds * k + static_cast<std::size_t>(kind));
       out = {};
-      out.pass = &(*chunks[k])[d];
-      const bool ends = d == 0 ? content.last : content.first;
-      if (sends && !ends) out.prepare = messages[d]->prepare.seconds;
-      if (sends) out.unpack = messages[d]->unpack.seconds;
+      out.pass = &nth(*chunks[k], parts.blocks->kind_of(pass, kind >= kPasses));
+      const std::size_t d = pass == Pass::forward ? 0 : 1;
+      const bool ends = d == 0 ? content.last : content.first, hands_on = sends && pass != Pass::backward_weight;
+      if (hands_on && !ends) out.prepare = messages[d]->prepare.seconds;
+      if (hands_on) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
       out.plain = out.pass->inputs.empty() && out.unpack <= 0;
-    }
-    QuickCosts::Pass& first = costs_.first_backwards[k];
-    first = costs_.passes[2 * k + 1];
-    if (parts.mesh->in_passes()) {
-      first.pass = &(*chunks[k])[static_cast<std::size_t>(parts.blocks->first_backward())];
-      first.seconds = first.pass->work.seconds + first.prepare;
     }
   }
   set_calls(parts);
 }
 
 /// Where the pass stands among the blocks of its stage, in the order of the pass.
-QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, int direction) {
-  const int stage = nth(parts.mesh->stages(), kind).role;
+QuickMesh::Part QuickStep::part_of(const QuickParts& parts, int kind, int chunk, Pass pass) {
+  const int stage = nth(parts.mesh->stages(), kind).role, direction = pass == Pass::forward ? 0 : 1;
   const ChunkContent& of = nth(parts.layout->contents(), parts.layout->content(stage, chunk));
-  return {kind, chunk, direction, false, false, parts.layout->blocks_before(stage, chunk, direction), of.blocks()};
+  return {kind, chunk, pass, false, false, parts.layout->blocks_before(stage, chunk, direction), of.blocks()};
 }
 
 void QuickStep::set_calls(const QuickParts& parts) {
   costs_.calls.clear();
   if (!parts.mesh->in_passes()) return;
   for (int kind = 0; kind < static_cast<int>(parts.mesh->stages().size()); ++kind) {
-    for (int chunk = 0; chunk < parts.shape.virtual_stages; ++chunk) {
-      for (int direction = 0; direction < 2; ++direction) {
-        QuickMesh::Part part = part_of(parts, kind, chunk, direction);
+    for (int chunk = 0; chunk < parts.layout->places(); ++chunk) {
+      for (int pass = 0; pass < kPasses; ++pass) {
+        QuickMesh::Part part = part_of(parts, kind, chunk, static_cast<Pass>(pass));
         for (const auto& [first, last] : {std::pair{true, false}, {false, false}, {false, true}}) {
           part.first = first;
           part.last = last;
@@ -154,8 +161,10 @@ void QuickStep::set_calls(const QuickParts& parts) {
 /// More microbatches than a few rounds of the pipeline are extrapolated.
 void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int p = shape.stages, m = shape.microbatches;
-  const int far = far_rounds(shape, parts.mesh->in_every_pass()) * p, near = far - p;
-  if (m <= far) return pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
+  const int far = far_rounds(*parts.schedule, shape, parts.mesh->in_every_pass()) * p, near = far - p;
+  if (m <= far || !runs(*parts.schedule, {p, shape.virtual_stages, near}) ||
+      !runs(*parts.schedule, {p, shape.virtual_stages, far}))
+    return pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
   pipeline_.play(forked(parts, shape, near, far), shape, costs_, before_, rounds_, lanes);
   go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
 }
@@ -164,7 +173,8 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
 /// are, the more of its gathers they wait for.
 void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int v = shape.virtual_stages;
-  if (v < kManyChunks || parts.late_gathers || parts.mesh->in_passes() || !parts.layout->by_kind())
+  if (v < kManyChunks || parts.late_gathers || !parts.layout->round() || parts.mesh->in_passes() ||
+      !parts.layout->by_kind())
     return play_rounds(parts, shape, lanes);
   chunks_ = lanes;
   play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
@@ -176,9 +186,12 @@ void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape,
 /// don't where microbatches follow one another through all stages.
 bool QuickStep::grows_evenly(const QuickParts& parts, int far) {
   constexpr int kRounds = 2;
-  const auto sweeps = [&](int stages) {
-    return order(parts, {stages, std::min(parts.shape.virtual_stages, kMoreChunks), kRounds * stages}).sweeps;
+  const auto shape = [&](int stages) {
+    return PipelineShape{stages, std::min(parts.shape.virtual_stages, kMoreChunks), kRounds * stages};
   };
+  const auto sweeps = [&](int stages) { return order(parts, shape(stages)).sweeps; };
+  for (const int stages : {kShort, far, 2 * far - kShort})
+    if (!runs(*parts.schedule, shape(stages))) return false;
   return sweeps(2 * far - kShort) - sweeps(far) == sweeps(far) - sweeps(kShort);
 }
 
@@ -193,7 +206,8 @@ void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   };
   const auto divides = [&](int stages) { return std::int64_t{m} * stages % p == 0; };
   const int far = divides(kMedium) ? kMedium : kLong;
-  if (p <= kLong || m < p || !alike || !divides(kShort) || !divides(far) || !grows_evenly(parts, far))
+  if (p <= kLong || m < p || !alike || !divides(kShort) || !divides(far) || !runs(*parts.schedule, part(kShort)) ||
+      !runs(*parts.schedule, part(far)) || !grows_evenly(parts, far))
     return play_chunks(parts, parts.shape, lanes);
   stages_ = lanes;
   play_chunks(parts, part(kShort), stages_);
@@ -215,9 +229,11 @@ void QuickStep::walk(const QuickParts& parts) {
     t.lane.waits[TimeCategory::exposed_dp] = Seconds{from.exposed_dp};
     t.lane.waits[TimeCategory::exposed_pp] = Seconds{from.exposed_pp};
     t.lane.waits[TimeCategory::exposed_copy] = Seconds{from.exposed_copy};
-    t.calls_end = from.dp_free;
-    t.copies_end = from.copies_free;
-    t.lane.add({from.free, from.dp_free, from.dp_load, TimeCategory::exposed_dp});
+    const std::vector<TimeCategory>& categories = parts.mesh->categories_of_sides();
+    for (std::size_t i = 0; i < from.sides.size(); ++i) {
+      t.side_ends[i] = from.sides[i].free;
+      if (i < categories.size()) t.lane.add({from.free, from.sides[i].free, from.sides[i].load, categories[i]});
+    }
   }
   walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
 }
@@ -233,11 +249,13 @@ void QuickStep::start(const QuickParts& parts) {
   walk(parts);
   for (std::size_t k = 0; k < n; ++k) {
     before_.push_back(tails_[k].ends);
-    const auto dp = static_cast<std::size_t>(parts.mesh->stages()[k].tail.dp);
-    lanes_[k].free = tails_[k].lane.free;
-    lanes_[k].dp_free = tails_[k].streams[dp];
-    if (const StreamId copies = parts.mesh->stages()[k].tail.copies; copies >= 0)
-      lanes_[k].copies_free = nth(tails_[k].streams, copies);
+    QuickLane& lane = lanes_[k];
+    lane.free = tails_[k].lane.free;
+    const std::vector<StreamId>& sides = parts.mesh->stages()[k].tail.sides;
+    for (std::size_t i = 0; i < std::min(lane.sides.size(), sides.size()); ++i) {
+      lane.sides[i].free = nth(tails_[k].streams, sides[i]);
+      lane.sides_end = std::max(lane.sides_end, lane.sides[i].free);
+    }
   }
 }
 
@@ -265,8 +283,7 @@ const std::vector<std::array<int, 3>>& QuickStep::pairs_of(const QuickParts& par
   const std::vector<Slot> order = parts.schedule->order(stage, shape);
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].paired)
-      ++count[{parts.layout->content(stage, order[i - 1].chunk / shape.stages),
-               parts.layout->content(stage, order[i].chunk / shape.stages)}];
+      ++count[{parts.layout->content_of_chunk(order[i - 1].chunk), parts.layout->content_of_chunk(order[i].chunk)}];
   for (const auto& [contents, times] : count) at->second.push_back({contents.first, contents.second, times});
   return at->second;
 }
@@ -277,17 +294,17 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) {
   Breakdown out;
   for (const auto& [content, times] : parts.layout->contents_of(stage)) {
     for (std::size_t d = 0; d < 2; ++d) {
-      const QuickCosts::Pass& of = costs_.passes[2 * static_cast<std::size_t>(content) + d];
+      const QuickCosts::Pass& of = costs_.passes[kPassKinds * static_cast<std::size_t>(content) + d];
       Breakdown pass = of.pass->work.breakdown;
       if (of.prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
-      pass *= static_cast<double>(times) * shape.microbatches;
+      pass *= static_cast<double>(times) * shape.microbatches / parts.layout->copies();
       out += pass;
     }
   }
   if (parts.pairs != nullptr) {
     for (const auto& [forward, backward, times] : pairs_of(parts, stage)) {
       Breakdown both = parts.pairs->of(forward, backward, false).pass.work.breakdown;
-      for (const int pass : {2 * forward, 2 * backward + 1}) {
+      for (const int pass : {kPassKinds * forward, kPassKinds * backward + 1}) {
         Breakdown alone = nth(costs_.passes, pass).pass->work.breakdown;
         alone *= -1;
         both += alone;
@@ -324,7 +341,8 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
 }
 
 void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out) {
-  if (parts.mesh->in_passes() || !parts.layout->by_kind() || parts.pairs != nullptr)
+  if (parts.mesh->in_passes() || !parts.layout->by_kind() || parts.pairs != nullptr || parts.blocks->splits() ||
+      !parts.layout->round())
     return memory_by_pass(parts, rule, out);
   const Moments& moments = this->moments(parts);
   double most = -1;
@@ -370,6 +388,13 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     if (early && gone != nullptr) add(total, gone->leaving);
   }
   set_memory(stage, total, rule, out);
+  host_bytes_.clear();
+  for (const MeshStage& s : parts.mesh->stages()) {
+    HostCourse host(s.host_held);
+    host.add(s.tail_memory);
+    host_bytes_.push_back(host.bytes());
+  }
+  out.host_fits = parts.mesh->host_fits(host_bytes_);
 }
 
 void QuickStep::set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out) {

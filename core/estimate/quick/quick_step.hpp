@@ -1,6 +1,7 @@
 #pragma once
 // One scenario's step and its fullest moment, from the tables.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -46,17 +47,35 @@ class QuickStep {
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
   void set_calls(const QuickParts& parts);
-  [[nodiscard]] static QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, int direction);
+  [[nodiscard]] static QuickMesh::Part part_of(const QuickParts& parts, int kind, int chunk, Pass pass);
   void memory_by_pass(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
-  const PassMemory& pass_memory(const QuickParts& parts, int kind, const Slot& slot, int microbatches);
-  const PassMemory& pair_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot& back,
-                                int microbatches);
-  void walk_memory(const QuickParts& parts, int kind, const Slot& ahead, const Slot* back, int microbatches,
-                   PassMemoryWalk& walk);
+  /// A slot, and whether it is the first and the last of its chunk's of its kind.
+  struct EndSlot {
+    Slot slot;
+    bool first = false, last = false;
+  };
+  const PassMemory& pass_memory(const QuickParts& parts, int kind, const EndSlot& slot);
+  const PassMemory& pair_memory(const QuickParts& parts, int kind, const EndSlot& ahead, const EndSlot& back);
+  void walk_memory(const QuickParts& parts, int kind, const EndSlot& ahead, const EndSlot* back, PassMemoryWalk& walk);
   const std::vector<std::array<int, 3>>& pairs_of(const QuickParts& parts, int stage);
   static PipelineShape telling(const QuickParts& parts);
+  /// Bytes in the memory of its node of a rank whose passes, one after the other, take so much.
+  class HostCourse {
+   public:
+    explicit HostCourse(const Elsewhere& held) : most_(held), now_(held) {}
+    void add(const PassMemory& pass) {
+      for (std::size_t s = 0; s < now_.size(); ++s) {
+        most_[s] = std::max(most_[s], now_[s] + pass.host_most[s]);
+        now_[s] += pass.host_kept[s];
+      }
+    }
+    [[nodiscard]] double bytes() const { return nth(most_, MemorySpace::host) + nth(most_, MemorySpace::pinned_host); }
+
+   private:
+    Elsewhere most_, now_;
+  };
   static void set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out);
-  const std::vector<Slot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
+  const std::vector<EndSlot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
   void start(const QuickParts& parts);
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
   void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
@@ -74,12 +93,13 @@ class QuickStep {
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
   std::vector<TailMeeting> meetings_;
   TailEnds before_;
-  std::map<std::array<int, 5>, std::vector<Slot>> slots_;  ///< By schedule, shape and stage.
+  std::map<std::array<int, 5>, std::vector<EndSlot>> slots_;  ///< By schedule, shape and stage.
   using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
-  std::vector<BlockList> lists_;  ///< 2 * content + direction.
-  /// By kind of stage, chunk of the stage, direction, and whether first and last: of the scenario at hand.
+  std::vector<BlockList> lists_;  ///< 2 * content, and behind it backward.
+  /// By kind of stage, chunk of the stage, Pass, and whether first and last: of the scenario at hand.
   std::vector<std::optional<PassMemory>> pass_memories_;
-  std::map<std::array<int, 4>, PassMemory> pair_memories_;  ///< Likewise; both chunks.
+  std::vector<double> host_bytes_;                          ///< By kind of stage.
+  std::map<std::array<int, 4>, PassMemory> pair_memories_;  ///< Likewise; places of both.
   /// Contents of pairs and how often they come in a step, by schedule, shape, stage and whether by kind.
   std::map<std::array<int, 6>, std::vector<std::array<int, 3>>> pairs_;
   /// The last three from the shorter of two that are extrapolated.

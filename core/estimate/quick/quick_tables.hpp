@@ -17,7 +17,7 @@
 namespace rehearse {
 
 /// Numbers that decide a table.
-using TableKey = std::array<std::int64_t, 20>;
+using TableKey = std::array<std::int64_t, 23>;
 
 struct HashOfTableKey {
   std::size_t operator()(const TableKey& key) const {

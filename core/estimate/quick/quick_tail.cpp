@@ -1,6 +1,7 @@
 #include "core/estimate/quick/quick_tail.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "core/base/index.hpp"
@@ -14,7 +15,7 @@ constexpr StreamId kCompute = 0;
 
 class TailCompiler {
  public:
-  TailCompiler(const Program& p, const Stage& stage, EstimatePrices& prices, const std::vector<EventId>& calls,
+  TailCompiler(const Program& p, const Stage& stage, EstimatePrices& prices, const std::vector<CallEnd>& calls,
                Meetings& meetings)
       : p_(p),
         stage_(stage),
@@ -23,16 +24,19 @@ class TailCompiler {
         role_(nth(p.roles, stage.role)),
         queues_(p.streams.size()),
         before_(static_cast<std::size_t>(role_.events), Before::none),
+        sides_of_(static_cast<std::size_t>(role_.events), 0),
         end_of_(static_cast<std::size_t>(role_.events), kUnknown),
         calls_(p.groups.size(), 0) {
     out_.streams = static_cast<int>(p.streams.size());
-    out_.dp = p.stream_along(Axis::dp_shard);
-    out_.copies = stream_of_copies(p);
+    out_.sides = side_streams(p);
     for (int i = 0; i < stage.tail; ++i) {
       const Entry& e = nth(role_.step, i);
       if (e.record >= 0) nth(before_, e.record) = e.stream == kCompute ? Before::pass : Before::held;
     }
-    for (const EventId event : calls) nth(before_, event) = Before::call;
+    for (const auto& [event, sides] : calls) {
+      nth(before_, event) = sides == 0 ? Before::pass : Before::call;
+      nth(sides_of_, event) = sides;
+    }
     for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {
       const Entry& e = role_.step[i];
       if (p.exprs.evaluate(e.predicate, prices.context(stage.role)) == 0) continue;
@@ -89,7 +93,7 @@ class TailCompiler {
       if (end_of_[event] != kUnknown) first.after.push_back(end_of_[event]);
       first.after_pass |= before_[event] == Before::pass;
       first.after_held |= before_[event] == Before::held;
-      first.after_calls |= before_[event] == Before::call;
+      first.after_calls |= sides_of_[event];
     });
     if (prices_.closed(e.body, stage_.role)) {
       first.kind = e.stream == kCompute ? TailOperation::Kind::kernels : TailOperation::Kind::other;
@@ -179,7 +183,7 @@ class TailCompiler {
         (a.kind != Kind::kernels && a.kind != Kind::transfer))
       return false;
     const bool no_later =
-        (a.after_pass || !b.after_pass) && (a.after_calls || !b.after_calls) && (a.after_held || !b.after_held);
+        (a.after_pass || !b.after_pass) && (b.after_calls & ~a.after_calls) == 0 && (a.after_held || !b.after_held);
     return no_later && std::includes(a.after.begin(), a.after.end(), b.after.begin(), b.after.end());
   }
 
@@ -197,9 +201,10 @@ class TailCompiler {
   EstimatePrices& prices_;
   Meetings& meetings_;
   const Role& role_;
-  std::vector<Queue> queues_;   ///< By stream.
-  std::vector<Before> before_;  ///< By event: what recorded it before the tail.
-  std::vector<int> end_of_;     ///< By event: the tail's operation.
+  std::vector<Queue> queues_;            ///< By stream.
+  std::vector<Before> before_;           ///< By event: what recorded it before the tail.
+  std::vector<std::uint32_t> sides_of_;  ///< By event with which a call of a pass ends.
+  std::vector<int> end_of_;              ///< By event: the tail's operation.
   std::vector<int> calls_;
   std::size_t left_ = 0;
   QuickTail out_;
@@ -212,7 +217,8 @@ bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
     const TailOperation& o = tail.operations[s.next];
     double at = 0;
     if (o.after_pass) at = s.passes_end;
-    if (o.after_calls) at = std::max({at, s.calls_end, s.copies_end});
+    for (std::uint32_t left = o.after_calls; left != 0; left &= left - 1)
+      at = std::max(at, nth(s.side_ends, std::countr_zero(left)));
     if (o.after_held) at = std::max(at, s.lane.held);
     for (const int a : o.after) at = std::max(at, nth(s.ends, a));
     double& end = s.ends[s.next];
@@ -254,7 +260,7 @@ double TailState::end() const {
 }
 
 QuickTail compile_tail(const Program& program, const Stage& stage, EstimatePrices& prices,
-                       const std::vector<EventId>& calls, const std::vector<EventId>& needed, Meetings& meetings) {
+                       const std::vector<CallEnd>& calls, const std::vector<EventId>& needed, Meetings& meetings) {
   return TailCompiler(program, stage, prices, calls, meetings).run(needed);
 }
 
@@ -265,8 +271,8 @@ void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<in
     TailState& s = states[k];
     s.ends.assign(tails[k]->operations.size(), 0.0);
     s.streams.assign(static_cast<std::size_t>(tails[k]->streams), 0.0);
-    nth(s.streams, tails[k]->dp) = s.calls_end;
-    if (tails[k]->copies >= 0) nth(s.streams, tails[k]->copies) = s.copies_end;
+    for (std::size_t side = 0; side < std::min<std::size_t>(kSides, tails[k]->sides.size()); ++side)
+      nth(s.streams, tails[k]->sides[side]) = s.side_ends[side];
     s.passes_end = s.lane.free;
     s.next = 0;
     s.posted = false;

@@ -2,12 +2,14 @@
 // What follows a stage's last pass, as a list of operations in the order in which they are begun, with all that does
 // not depend on the moment worked out beforehand. Runs of kernels, and of gathers, are one operation.
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "core/estimate/estimate_lane.hpp"
-#include "core/estimate/quick/pass_part.hpp"
+#include "core/estimate/quick/pass_calls.hpp"
 
 namespace rehearse {
 
@@ -17,9 +19,9 @@ using Meetings = std::map<std::pair<int, int>, int>;  ///< By group and how many
 struct TailOperation {
   enum class Kind : unsigned char { kernels, transfer, other, join } kind = Kind::join;
   StreamId stream = 0;
-  bool after_pass = false;   ///< Begins after the last kernel of the passes ...
-  bool after_calls = false;  ///< ... after the reductions that passes set off ...
-  bool after_held = false;   ///< ... after a blocking message.
+  bool after_pass = false;        ///< Begins after the last kernel of the passes ...
+  std::uint32_t after_calls = 0;  ///< ... after the calls of passes on these sides (a bit each) ...
+  bool after_held = false;        ///< ... after a blocking message.
   int meeting = -1;
   TimeCategory category = TimeCategory::exposed_dp;
   ComputeWork work;  ///< Its seconds stand for all kinds.
@@ -33,14 +35,13 @@ struct QuickTail {
   std::vector<std::pair<EventId, int>> ends;
   Breakdown kernels;
   int streams = 0;
-  StreamId dp = -1;
-  StreamId copies = -1;  ///< Between copies of what is sharded; -1 where that is `dp`, or none.
+  std::vector<StreamId> sides;  ///< As side_streams().
 };
 
-/// Compiles what `stage` does from its entry `stage.tail` on. `calls` are the events of reductions set off before;
+/// Compiles what `stage` does from its entry `stage.tail` on. `calls` are those that passes set off;
 /// `needed` those that the next step waits for. Groups that span stages are numbered in `meetings`.
 [[nodiscard]] QuickTail compile_tail(const Program& program, const Stage& stage, EstimatePrices& prices,
-                                     const std::vector<EventId>& calls, const std::vector<EventId>& needed,
+                                     const std::vector<CallEnd>& calls, const std::vector<EventId>& needed,
                                      Meetings& meetings);
 
 /// Where one stage stands in its tail.
@@ -48,7 +49,8 @@ struct TailState {
   StageLane lane;
   std::vector<double> ends;     ///< By operation.
   std::vector<double> streams;  ///< Free from then on.
-  double passes_end = 0, calls_end = 0, copies_end = 0;
+  double passes_end = 0;
+  std::array<double, kSides> side_ends{};  ///< Of the calls of passes.
   std::size_t next = 0;
   bool posted = false;
   /// End of everything; after walk_tails.
@@ -61,7 +63,7 @@ struct TailMeeting {
   double begin = 0;
 };
 
-/// Plays the tails of stages from where `states` say: lane, calls_end. `sharing` says how many of the tails take part
+/// Plays the tails of stages from where `states` say: lane, side_ends. `sharing` says how many of the tails take part
 /// in each meeting; `meetings` is scratch.
 void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing,
                 std::vector<TailMeeting>& meetings, std::vector<TailState>& states);

@@ -66,7 +66,7 @@ StrategySettings relaxed_settings(const StrategySettings& settings) {
 Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const StrategySettings& settings) {
   try {
     const int layers = problem.workload.network.layers(), chunks = settings.pp * settings.virtual_stages;
-    if (chunks > layers) return {};
+    if (chunks > layers || schedules().at(settings.schedule).value->splits_backward()) return {};  // See steady_step.
     const int longest = (layers + chunks - 1) / chunks;
     const std::optional<QuickEstimate> e = quick.alone(settings, longest * chunks);
     if (!e) return {};
