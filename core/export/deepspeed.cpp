@@ -5,6 +5,7 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/export/start_rules.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse::exporting {
@@ -32,22 +33,59 @@ std::optional<Flags> zero_deepspeed(const Json& value, const ExportInput& in) {
   return out;
 }
 
+int zero_stage(const ExportInput& in) {
+  return in.scenario.strategy.fsdp.enabled ? 3 : in.scenario.strategy.zero_stage;
+}
+
+std::optional<Flags> gradients_deepspeed(const Json& value, const ExportInput& in) {
+  if (value == "model" || in.scenario.training.precision == Precision::fp32) return Flags{};
+  if (zero_stage(in) == 0) return std::nullopt;
+  return deepspeed_flags({{"job.gradient_type", "fp32"}, {"job.wire_type", "fp32"}});
+}
+
+std::optional<Flags> offload_deepspeed(const Json& value, const ExportInput& in) {
+  Flags out;
+  if (value == "optimizer" || value == "all") {
+    if (zero_stage(in) == 0) return std::nullopt;
+    out = deepspeed_flags({{"job.offload_optimizer", "cpu"}});
+    out.push_back({"zero_optimization.offload_optimizer.pin_memory", true});
+  }
+  if (value == "activations" || value == "all")
+    out.push_back(deepspeed_flags({{"job.checkpoints_on_cpu", true}}).front());
+  return out;
+}
+
+/// ZeRO wants to be told about optimizers other than Adam's kind (runtime/zero/utils.py, ZERO_SUPPORTED_OPTIMIZERS).
+std::optional<Flags> optimizer_deepspeed(const Json& value, const ExportInput& in) {
+  std::optional<Flags> out = translate::deepspeed_words().say("job.optimizer", value);
+  if (out && value != "adam" && value != "adamw" && zero_stage(in) > 0)
+    out->push_back({"zero_allow_untested_optimizer", true});
+  return out;
+}
+
+/// DeepSpeedConfig takes all ranks for replicas unless a mesh or a PipelineModule says otherwise, so with AutoTP the
+/// batch is left to follow from what a replica does.
+bool counts_ranks_as_replicas(const ExportInput& in) {
+  return in.scenario.strategy.tp > 1 && in.scenario.strategy.pp == 1;
+}
+
 const char* const kPipeline = "stages are given in code: PipelineModule(num_stages=...)";
 
 const std::vector<Rule>& rules_deepspeed() {
   static const std::vector<Rule> table{
-      choice("strategy.tp", "tensor_parallel.autotp_size", {{1, {}}}),
+      {"strategy.tp", "tensor_parallel.autotp_size",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         if (v == 1) return Flags{};
+         return in.scenario.strategy.pp == 1 ? translate::deepspeed_words().say("strategy.tp", v) : std::nullopt;
+       },
+       "with pipelines both sizes are given in code: PipelineModule(topology=PipeModelDataParallelTopology(...))"},
       choice("strategy.pp", "(PipelineModule)", {{1, {}}}, kPipeline),
       {"strategy.cp", "sequence_parallel_size, data_parallel_size",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         if (v == 1) return Flags{};
          // deepspeed.initialize makes its mesh from both sizes.
-         return in.scenario.strategy.context == ContextExchange::ulysses
-                    ? std::optional<Flags>(
-                          deepspeed_flags({{"strategy.cp", v}, {"job.data_parallel", in.scenario.strategy.dp}}))
-                    : std::nullopt;
-       },
-       "DeepSpeed's sequence parallelism is Ulysses"},
+         return v == 1 ? Flags{}
+                       : deepspeed_flags({{"strategy.cp", v}, {"job.data_parallel", in.scenario.strategy.dp}});
+       }},
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
       {"strategy.dp", "(ranks / other axes)", no_flags},
       {"strategy.dp_replicate", "(dp / mics_shard_size)", no_flags},
@@ -83,28 +121,23 @@ const std::vector<Rule>& rules_deepspeed() {
                                                                          static_cast<std::int64_t>(v.get<double>())}})
                                                      : Flags{};
        }},
-      choice("strategy.offload_parameters", "zero_optimization.offload_param",
-             {{false, {}},
-              {true,
-               {deepspeed_flags({{"job.offload_parameters", "cpu"}}).front(),
-                {"zero_optimization.offload_param.pin_memory", true}}}}),
+      {"strategy.offload_parameters", "zero_optimization.offload_param",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         if (v == false) return Flags{};
+         if (zero_stage(in) < 3) return std::nullopt;
+         return Flags{deepspeed_flags({{"job.offload_parameters", "cpu"}}).front(),
+                      {"zero_optimization.offload_param.pin_memory", true}};
+       },
+       "DeepSpeed offloads parameters with ZeRO 3 only"},
       in_deepspeed("strategy.overlap.grad_reduce"),
-      choice("strategy.offload", "zero_optimization.offload_optimizer",
-             {{"none", {}},
-              {"optimizer",
-               {deepspeed_flags({{"job.offload_optimizer", "cpu"}}).front(),
-                {"zero_optimization.offload_optimizer.pin_memory", true}}},
-              {"activations", deepspeed_flags({{"job.checkpoints_on_cpu", true}})},
-              {"all",
-               {deepspeed_flags({{"job.offload_optimizer", "cpu"}}).front(),
-                {"zero_optimization.offload_optimizer.pin_memory", true},
-                deepspeed_flags({{"job.checkpoints_on_cpu", true}}).front()}}}),
+      {"strategy.offload", "zero_optimization.offload_optimizer", offload_deepspeed,
+       "DeepSpeed offloads optimizers with ZeRO only"},
       choice("strategy.recompute", "(model code)", {{"none", {}}},
              "layers are wrapped in code: deepspeed.checkpointing.checkpoint, or the model's "
              "gradient_checkpointing_enable()"),
       {"training.global_batch", "train_batch_size",
-       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
-         return deepspeed_flags({{"job.global_batch", v}});
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return counts_ranks_as_replicas(in) ? Flags{} : deepspeed_flags({{"job.global_batch", v}});
        }},
       {"training.sequence_length", "(data)",
        [](const Json&, const ExportInput&) -> std::optional<Flags> { return std::nullopt; },
@@ -113,13 +146,9 @@ const std::vector<Rule>& rules_deepspeed() {
              {{"bf16_mixed", deepspeed_flags({{"job.bf16", true}, {"job.fp16", false}})},
               {"fp16_mixed", deepspeed_flags({{"job.bf16", false}, {"job.fp16", true}})},
               {"fp32", deepspeed_flags({{"job.bf16", false}, {"job.fp16", false}})}}),
-      choice("training.gradient_dtype", "data_types.grad_accum_dtype, communication_data_type",
-             {{"fp32", deepspeed_flags({{"job.gradient_type", "fp32"}, {"job.wire_type", "fp32"}})}, {"model", {}}}),
-      choice("training.optimizer", "optimizer.type",
-             {{"adam", deepspeed_flags({{"job.optimizer", "adam"}})},
-              {"adamw", deepspeed_flags({{"job.optimizer", "adamw"}})},
-              {"lamb", deepspeed_flags({{"job.optimizer", "lamb"}})},
-              {"sgd", deepspeed_flags({{"job.optimizer", "sgd"}})}}),
+      {"training.gradient_dtype", "data_types.grad_accum_dtype, communication_data_type", gradients_deepspeed,
+       "without ZeRO, DeepSpeed adds 16-bit gradients up in their own type (engine.py, _do_optimizer_sanity_check)"},
+      {"training.optimizer", "optimizer.type", optimizer_deepspeed},
       in_deepspeed("training.learning_rate"),
       in_deepspeed("training.weight_decay"),
       choice("training.clip_gradients", "gradient_clipping",
@@ -132,26 +161,20 @@ const std::vector<Rule>& rules_deepspeed() {
 }
 
 Exported write_deepspeed(const ExportInput& in) {
+  refuse_what_cannot_start("DeepSpeed@0.19.6", deepspeed_start(), in);
   Mapped m = map_settings(in, rules_deepspeed(), "DeepSpeed");
   // Adam of DeepSpeed decays weights apart from the gradient unless told not to.
   const StrategySettings& s = in.scenario.strategy;
   if (in.scenario.training.optimizer == Optimizer::adam)
     m.flags.push_back(deepspeed_flags({{"job.adam_w_mode", false}}).front()),
         m.settings.push_back({"training.optimizer", "adam", "optimizer.params.adam_w_mode", "false"});
-  if (s.tp > 1) {
-    m.left_out.erase(std::remove_if(m.left_out.begin(), m.left_out.end(),
-                                    [](const LeftOutKey& l) { return l.key == "strategy.tp"; }),
-                     m.left_out.end());
-    m.flags.push_back(deepspeed_flags({{"strategy.tp", s.tp}}).front());
-    m.settings.push_back({"strategy.tp", std::to_string(s.tp), "tensor_parallel.autotp_size", std::to_string(s.tp)});
-  }
   const std::int64_t accumulation = in.scenario.training.global_batch / (s.microbatch * std::max(1, s.dp));
   m.flags.push_back(deepspeed_flags({{"job.accumulation", accumulation}}).front());
   m.settings.push_back({"training.global_batch", std::to_string(in.scenario.training.global_batch),
                         "gradient_accumulation_steps", std::to_string(accumulation)});
   m.left_out.push_back({"model", in.workload.network.name, "the training script makes the model"});
-  if (pools(in.cluster).size() > 1)
-    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()),
+  if (pools(in).size() > 1)
+    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in).size()),
                           "DeepSpeed gives every rank of an axis the same share"});
   Exported out;
   out.files.push_back({"ds_config.json", nested(m.flags).dump(2) + "\n", false, false});
@@ -159,7 +182,7 @@ Exported write_deepspeed(const ExportInput& in) {
   out.left_out = std::move(m.left_out);
   out.notes.push_back(
       fmt::format("run: deepspeed --num_nodes {} --num_gpus {} train.py --deepspeed --deepspeed_config ds_config.json",
-                  in.cluster.node_count(), pools(in.cluster).front().gpus));
+                  node_count(pools(in)), pools(in).front().gpus));
   return out;
 }
 

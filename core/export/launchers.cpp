@@ -67,7 +67,7 @@ Exported with_scenario(const ExportInput& in) {
   const Scenario carried = portable(in, beside);
   out.files.push_back({"scenario.json", resolved_json(carried), false, false});
   out.files.insert(out.files.end(), beside.begin(), beside.end());
-  const std::vector<Pool> all = pools(in.cluster);
+  const std::vector<Pool> all = pools(in);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string part = all.size() > 1 ? fmt::format("cluster.parts.{}.", i) : "cluster.";
     out.settings.push_back({part + "nodes", std::to_string(all[i].nodes), "", std::to_string(all[i].nodes)});
@@ -90,7 +90,7 @@ const std::vector<Rule>& nodes_only(const char* nodes, const char* gpus) {
 
 Exported torchrun(const ExportInput& in) {
   Exported out = with_scenario(in);
-  const std::vector<Pool> all = pools(in.cluster);
+  const std::vector<Pool> all = pools(in);
   const bool even = std::all_of(all.begin(), all.end(), [&](const Pool& p) { return p.gpus == all.front().gpus; });
   std::string text = "#!/usr/bin/env bash\n" + banner(in) +
                      "# Start it on every node, with NODE_RANK counting from 0 and MASTER_ADDR the first node's name. "
@@ -117,7 +117,7 @@ Exported torchrun(const ExportInput& in) {
       "\"${{NNODES:-{}}}\" --nproc-per-node \"$GPUS_PER_NODE\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
       "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  "
       "\"${{PROGRAM[@]}}\"\n",
-      program_on(all.front()), in.cluster.node_count());
+      program_on(all.front()), node_count(all));
   for (ExportedSetting& s : out.settings) s.flag = "--nnodes";
   out.settings.push_back(
       {"cluster.machine", all.front().gpu_name, "--nproc-per-node", std::to_string(all.front().gpus)});
@@ -133,7 +133,7 @@ std::int64_t host_gib(const ExportInput& in, int gpus) {
 
 Exported slurm(const ExportInput& in) {
   Exported out = with_scenario(in);
-  const std::vector<Pool> all = pools(in.cluster);
+  const std::vector<Pool> all = pools(in);
   std::string text = "#!/usr/bin/env bash\n" + banner(in) +
                      fmt::format("#SBATCH --job-name={}\n#SBATCH --output=%x-%j.log\n", in.name);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -290,7 +290,7 @@ Json jobset(const ExportInput& in, const std::vector<Pool>& all) {
         "exec torchrun --nnodes {} --nproc-per-node {} --node-rank $(({} + JOB_COMPLETION_INDEX)) --master-addr "
         "\"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" --no-python "
         "rehearse run /scenario/scenario.json --ranks-from-env --device {}",
-        in.cluster.node_count(), all[i].gpus, first, device_of(all[i]));
+        node_count(all), all[i].gpus, first, device_of(all[i]));
     jobs.push_back({{"name", fmt::format("pool{}", i)},
                     {"replicas", 1},
                     {"template",
@@ -337,7 +337,7 @@ Json train_job(const ExportInput& in, const Pool& p) {
 
 Exported kubernetes(const ExportInput& in) {
   Exported out = with_scenario(in);
-  const std::vector<Pool> all = pools(in.cluster);
+  const std::vector<Pool> all = pools(in);
   const Json config{{"apiVersion", "v1"},
                     {"kind", "ConfigMap"},
                     {"metadata", {{"name", in.name}}},

@@ -10,7 +10,9 @@
 
 #include "core/base/shell_word.hpp"
 #include "core/config/settings/strategy.hpp"
+#include "core/export/megatron_words.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/export/start_rules.hpp"
 #include "core/strategy/workload.hpp"
 #include "core/translate/facts.hpp"
 
@@ -80,18 +82,9 @@ std::optional<Flags> schedule_megatron(const Json&, const ExportInput& in) {
   return std::nullopt;
 }
 
-/// What `validate_args` asks of --use-torch-fsdp2.
-bool torch_fsdp_takes(const ExportInput& in) {
-  const StrategySettings& s = in.scenario.strategy;
-  return s.pp == 1 && (s.ep == 1 || in.workload.network.routing() == nullptr) && s.dp_replicate == 1 &&
-         !in.transformer->tied && in.scenario.training.precision != Precision::fp16_mixed;
-}
-
-std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
+std::optional<Flags> torch_fsdp(const Json& value, const ExportInput&) {
   if (value == false) return Flags{};
-  return torch_fsdp_takes(in) ? std::optional<Flags>(megatron_flags(
-                                    {{"job.torch_fsdp", true}, {"framework.fused_gradient_accumulation", false}}))
-                              : std::nullopt;
+  return megatron_flags({{"job.torch_fsdp", true}, {"framework.fused_gradient_accumulation", false}});
 }
 
 /// torch_fsdp() comes with the flag.
@@ -124,15 +117,16 @@ std::optional<Flags> overlap_pp(const Json& value, const ExportInput& in) {
 
 std::optional<Flags> fp8_parameters(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
-  return sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in))
-             ? std::optional<Flags>(megatron_flags({{"training.fp8.parameters", true}}))
-             : std::nullopt;
+  return sharded_optimizer(in) ? std::optional<Flags>(megatron_flags({{"training.fp8.parameters", true}}))
+                               : std::nullopt;
 }
 
-/// Only bfloat16 has a choice: fp16's gradients keep its type unless told to be in fp32.
+/// Only bfloat16 has a choice: fp16's gradients keep its type unless told to be in fp32. PyTorch's FSDP2 is given no
+/// type to reduce in (megatron/core/distributed/torch_fully_sharded_data_parallel.py), so it takes the parameters'.
 std::optional<Flags> gradients(const Json& value, const ExportInput& in) {
   const Precision p = in.scenario.training.precision;
   if (p == Precision::fp32) return Flags{};
+  if (in.scenario.strategy.fsdp.enabled) return value == "fp32" ? std::nullopt : std::optional<Flags>(Flags{});
   if (value == "fp32") return megatron_flags({{"job.gradients_fp32", true}});
   return p == Precision::fp16_mixed ? Flags{} : megatron_flags({{"job.gradients_bf16", true}});
 }
@@ -180,12 +174,20 @@ std::optional<Flags> bucket(const Json&, const ExportInput& in) {
 constexpr int kPlaceholderIterations = 1000;
 constexpr int kBlackwell = 100;  // Compute capability 10.0.
 
+/// Layers that are recomputed whole are captured with the whole iteration only, and that asks for no check of the loss
+/// in between (transformer_config.py, arguments.py).
+std::optional<Flags> cuda_graphs(const Json& value, const ExportInput& in) {
+  if (value == false) return Flags{};
+  if (in.scenario.strategy.recompute != Recompute::full) return megatron_flags({{"kernels.cuda_graphs", true}});
+  return Flags{{"--cuda-graph-impl", "full_iteration"}, {"--no-check-for-nan-in-loss-and-grad", {}}};
+}
+
 /// Up to Hopper Megatron wants one work queue, so that the exchanges of tensor and context parallelism are launched
 /// before the kernels that follow them (arguments.py); with sharded parameters it wants several.
 bool one_connection(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   const auto& parts = in.cluster.parts();
-  return (s.tp > 1 || s.cp > 1) && !(s.fsdp.enabled && torch_fsdp_takes(in)) && s.zero_stage < 2 &&
+  return (s.tp > 1 || s.cp > 1) && !s.fsdp.enabled && s.zero_stage < 2 &&
          std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
 }
 
@@ -218,9 +220,8 @@ const std::vector<Rule>& rules_megatron() {
        "only the distributed optimizer's shards have replicas"},
       {"strategy.dp_shard", "(dp / dp_replicate)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return v == 1 || sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in))
-                    ? std::optional<Flags>(Flags{})
-                    : std::nullopt;
+         return v == 1 || sharded_optimizer(in) || in.scenario.strategy.fsdp.enabled ? std::optional<Flags>(Flags{})
+                                                                                     : std::nullopt;
        },
        "nothing is sharded without the distributed optimizer or FSDP"},
       in_megatron("strategy.microbatch"),
@@ -261,9 +262,7 @@ const std::vector<Rule>& rules_megatron() {
        "Megatron overlaps tensor parallelism only where it is sequence-parallel"},
       {"strategy.overlap.pp", "--no-overlap-p2p-communication", overlap_pp,
        "with interleaved stages Megatron needs the overlap on two stages"},
-      {"strategy.fsdp.enabled", "--use-torch-fsdp2", torch_fsdp,
-       "--use-torch-fsdp2 is refused with pipeline or expert parallelism, replicas of shards, tied embeddings and "
-       "fp16; strategy.zero_stage=3 is Megatron's own FSDP"},
+      {"strategy.fsdp.enabled", "--use-torch-fsdp2", torch_fsdp},
       choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading",
              {{"none", {}},
               {"optimizer", megatron_flags({{"job.optimizer_offload", true}, {"job.precise_optimizer", true}})}},
@@ -282,8 +281,9 @@ const std::vector<Rule>& rules_megatron() {
          return translate::megatron_words().say("training.fp8.recipe", v);
        }},
       {"training.fp8.parameters", "--fp8-param-gather", fp8_parameters,
-       "Megatron gathers fp8 parameters only where they are sharded"},
-      {"training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", gradients},
+       "Megatron gathers fp8 parameters only where its own optimizer or FSDP shards them"},
+      {"training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", gradients,
+       "--use-torch-fsdp2 reduces gradients in the parameters' type"},
       {"training.optimizer", "--optimizer", optimizer,
        "Megatron's adam decays weights apart from the gradient (adamw), and no argument changes that"},
       in_megatron("training.learning_rate"),
@@ -306,8 +306,7 @@ const std::vector<Rule>& rules_megatron() {
        }},
       {"framework.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
       in_megatron("framework.fused_casts"),
-      choice("kernels.cuda_graphs", "--cuda-graph-impl",
-             {{false, {}}, {true, megatron_flags({{"kernels.cuda_graphs", true}})}}),
+      {"kernels.cuda_graphs", "--cuda-graph-impl", cuda_graphs},
   };
   return table;
 }
@@ -323,8 +322,9 @@ Flags model_flags(const ExportInput& in) {
       out.insert(out.end(), flags->begin(), flags->end());
   }
   if (in.transformer->experts.routing.experts > 0) {
-    const Flags dispatcher = megatron_flags({{"job.dispatcher", "alltoall"}});
-    out.insert(out.end(), dispatcher.begin(), dispatcher.end());
+    const Flags experts =
+        megatron_flags({{"job.dispatcher", "alltoall"}, {"job.grouped_experts", grouped_experts(in)}});
+    out.insert(out.end(), experts.begin(), experts.end());
   }
   return out;
 }
@@ -336,6 +336,7 @@ Exported write_megatron(const ExportInput& in) {
                             "which pretrain_hybrid.py trains by other flags",
                             in.workload.network.name),
                 "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
+  refuse_what_cannot_start("Megatron-LM", megatron_start(), in);
   Mapped m = map_settings(in, rules_megatron(), "Megatron-LM");
   Exported out;
   add_model(m, model_flags(in));
@@ -362,13 +363,13 @@ Exported write_megatron(const ExportInput& in) {
       text += " " + shell_word(plain(f.value));
     text += "\n";
   }
-  const std::vector<Pool> all = pools(in.cluster);
+  const std::vector<Pool> all = pools(in);
   text += fmt::format(
       ")\n\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"${{GPUS_PER_NODE:-{}}}\" --node-rank "
       "\"${{NODE_RANK:-0}}\" \\\n"
       "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  "
       "\"${{MEGATRON_PATH:?}}/pretrain_gpt.py\" \"${{ARGUMENTS[@]}}\" \"$@\"\n",
-      in.cluster.node_count(), all.front().gpus);
+      node_count(all), all.front().gpus);
   if (all.size() > 1)
     m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()),
                           "Megatron-LM gives every rank of an axis the same share"});

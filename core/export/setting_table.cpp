@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -245,12 +246,24 @@ std::string plain(const Json& value) {
   return out;
 }
 
-std::vector<Pool> pools(const Cluster& cluster) {
+std::vector<Pool> pools(const ExportInput& input) {
+  const Cluster& cluster = input.cluster;
+  std::map<NodeId, int> ranks_of;
+  for (const DeviceId d : input.program.device_of_rank) ++ranks_of[cluster.node_of(d)];
   std::vector<Pool> out;
-  for (const Cluster::Part& p : cluster.parts())
-    out.push_back(
-        {p.gpu->id, p.gpu->name, p.gpu->vendor, p.gpu->device == GpuSpec::Device::cpu, p.nodes, p.machine->gpus});
+  for (const auto& [node, ranks] : ranks_of) {
+    const GpuSpec& gpu = cluster.gpu(cluster.first_device(node));
+    if (!out.empty() && out.back().gpu_id == gpu.id && out.back().gpus == ranks) {
+      ++out.back().nodes;
+    } else {
+      out.push_back({gpu.id, gpu.name, gpu.vendor, gpu.device == GpuSpec::Device::cpu, 1, ranks});
+    }
+  }
   return out;
+}
+
+int node_count(const std::vector<Pool>& pools) {
+  return std::accumulate(pools.begin(), pools.end(), 0, [](int sum, const Pool& p) { return sum + p.nodes; });
 }
 
 std::string banner(const ExportInput& input) {

@@ -70,13 +70,15 @@ void add_model(Mapped& mapped, const Flags& flags);
 [[nodiscard]] Json nested(const Flags& flags);
 /// What a flag's value looks like on a command line.
 [[nodiscard]] std::string plain(const Json& value);
-/// Nodes with equal machines.
+/// Nodes with equal machines, of which the plan takes as many devices.
 struct Pool {
   std::string gpu_id, gpu_name, vendor;
   bool is_cpu = false;  ///< Its devices are processors' sockets.
   int nodes = 0, gpus = 0;
 };
-[[nodiscard]] std::vector<Pool> pools(const Cluster& cluster);
+/// Those of the plan's ranks, in order of the nodes; nodes that no rank runs on are none.
+[[nodiscard]] std::vector<Pool> pools(const ExportInput& input);
+[[nodiscard]] int node_count(const std::vector<Pool>& pools);
 /// The comment that every file starts with: "# Written by rehearse 0.1.0 from ...".
 [[nodiscard]] std::string banner(const ExportInput& input);
 /// YAML, block style, every text in double quotes.

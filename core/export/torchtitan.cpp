@@ -5,6 +5,8 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/export/start_rules.hpp"
+#include "core/export/torchtitan_models.hpp"
 #include "core/strategy/workload.hpp"
 
 namespace rehearse::exporting {
@@ -55,6 +57,14 @@ std::optional<Flags> experts(const Json& value, const ExportInput& in) {
                                                     : std::nullopt;
 }
 
+/// What ParallelDims._validate takes, and apply_moe_ep_tp does.
+std::optional<Flags> experts_split(const Json&, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (in.workload.network.routing() == nullptr) return Flags{};
+  if (s.ep == 1) return s.etp == s.tp ? std::optional<Flags>(Flags{}) : std::nullopt;
+  return s.etp == 1 || s.etp == s.tp ? std::optional<Flags>(torchtitan_flags({{"strategy.etp", s.etp}})) : std::nullopt;
+}
+
 /// torchtitan counts embedding and head as a layer each unless told not to.
 std::optional<Flags> pipeline(const Json& value, const ExportInput&) {
   if (value == 1) return torchtitan_flags({{"strategy.pp", value}});
@@ -89,6 +99,8 @@ const std::vector<Rule>& rules_torchtitan() {
        "torchtitan takes experts' ranks from data_parallel_shard_degree * context_parallel_degree * "
        "tensor_parallel_degree, which ep must divide; replicas do not count: set the degrees of sharding and of "
        "experts yourself"},
+      {"strategy.etp", "parallelism.expert_tensor_parallel_degree", experts_split,
+       "torchtitan splits each expert over tp ranks where experts have no ranks of their own, else over tp or 1"},
       {"strategy.dp", "(replicate * shard)", no_flags},
       {"strategy.dp_replicate", "parallelism.data_parallel_replicate_degree", replicate},
       {"strategy.dp_shard", "parallelism.data_parallel_shard_degree", shard,
@@ -125,12 +137,13 @@ const std::vector<Rule>& rules_torchtitan() {
        "torchtitan's tensor parallelism is always sequence-parallel"},
       {"strategy.recompute", "activation_checkpoint.mode", recompute_torchtitan,
        "torchtitan's selective modes recompute every second layer or chosen operators, not these modules"},
-      choice("strategy.overlap.tp", "parallelism.enable_async_tensor_parallel",
-             {{true, torchtitan_flags({{"strategy.overlap.tp", true}, {"kernels.compile", true}})},
-              {false, torchtitan_flags({{"strategy.overlap.tp", false}})}}),
-      {"kernels.compile", "compile.enable",
+      {"strategy.overlap.tp", "parallelism.enable_async_tensor_parallel",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return v == true && !in.scenario.strategy.overlap.tp ? torchtitan_flags({{"kernels.compile", true}}) : Flags{};
+         return torchtitan_flags({{"strategy.overlap.tp", v == true && in.scenario.strategy.tp > 1}});
+       }},
+      {"kernels.compile", "compile.enable",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return v == true ? torchtitan_flags({{"kernels.compile", true}}) : Flags{};
        }},
       choice("strategy.offload", "training.enable_cpu_offload",
              {{"none", torchtitan_flags({{"job.cpu_offload", false}})}},
@@ -145,11 +158,10 @@ const std::vector<Rule>& rules_torchtitan() {
          if (v == "bf16_mixed") return torchtitan_flags({{"job.parameter_type", "bf16"}});
          if (v == "fp32") return torchtitan_flags({{"job.parameter_type", "fp32"}});
          if (v != "fp8_mixed") return std::nullopt;
-         const Fp8Recipe r = in.scenario.training.fp8.recipe;
+         const Fp8Recipe r = in.scenario.training.fp8.recipe;  // Others can't start (torchtitan_start.cpp).
          if (r == Fp8Recipe::mxfp8)
            return torchtitan_flags(
                {{"job.parameter_type", "bf16"}, {"job.converters", Json::array({"quantize.linear.mx"})}});
-         if (r != Fp8Recipe::tensorwise && r != Fp8Recipe::rowwise) return std::nullopt;
          const Json converters = Json::array({"quantize.linear.float8"});
          if (r != Fp8Recipe::rowwise)
            return torchtitan_flags({{"job.parameter_type", "bf16"}, {"job.converters", converters}});
@@ -164,8 +176,13 @@ const std::vector<Rule>& rules_torchtitan() {
            return Flags{};
          return std::nullopt;
        }},
-      choice("training.fp8.parameters", "quantize.linear.float8.enable_fsdp_float8_all_gather",
-             {{false, {}}, {true, torchtitan_flags({{"training.fp8.parameters", true}})}}),
+      {"training.fp8.parameters", "quantize.linear.float8.enable_fsdp_float8_all_gather",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         if (v == false || in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
+         const bool gathers = in.scenario.training.fp8.recipe == Fp8Recipe::tensorwise && shard_degree(in) > 1;
+         return gathers ? std::optional<Flags>(torchtitan_flags({{"training.fp8.parameters", true}})) : std::nullopt;
+       },
+       "torchtitan gathers float8 only of tensorwise scales, over ranks that shard parameters"},
       choice("training.gradient_dtype", "training.mixed_precision_reduce",
              {{"fp32", torchtitan_flags({{"training.gradient_dtype", "fp32"}})}}, "torchtitan reduces in float32"),
       in_torchtitan("training.optimizer"),
@@ -188,22 +205,12 @@ const std::vector<Rule>& rules_torchtitan() {
   return table;
 }
 
-/// Names that torchtitan's own models have.
-std::optional<std::pair<std::string, std::string>> known_model(const ExportInput& in) {
-  const std::string& name = in.workload.network.name;
-  for (const auto& [ours, model, flavor] :
-       {std::tuple("llama3_8b", "llama3", "8B"), std::tuple("llama3_70b", "llama3", "70B"),
-        std::tuple("llama3_1_8b", "llama3", "8B"), std::tuple("llama3_405b", "llama3", "405B")})
-    if (name == ours || name.starts_with(std::string(ours) + "_"))
-      return std::pair<std::string, std::string>(model, flavor);
-  return std::nullopt;
-}
-
 Exported write_torchtitan(const ExportInput& in) {
   (void)trained_by("torchtitan", in);
+  refuse_what_cannot_start("torchtitan@0.2.2", torchtitan_start(), in);
   Mapped m = map_settings(in, rules_torchtitan(), "torchtitan");
-  if (const auto known = known_model(in))
-    add_model(m, torchtitan_flags({{"job.model_name", known->first}, {"job.flavor", known->second}}));
+  if (const auto known = torchtitan_model(*in.transformer))
+    add_model(m, torchtitan_flags({{"job.model_name", known->name}, {"job.flavor", known->flavor}}));
   else
     m.left_out.push_back({"model", in.workload.network.name,
                           "torchtitan knows it by no name and flavor: register it (torchtitan/models), then set "
@@ -215,8 +222,8 @@ Exported write_torchtitan(const ExportInput& in) {
     for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"})
       m.left_out.push_back({key, "", "likewise"});
   }
-  if (pools(in.cluster).size() > 1)
-    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()),
+  if (pools(in).size() > 1)
+    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in).size()),
                           "torchtitan gives every rank of an axis the same share"});
   Exported out;
   out.files.push_back(
@@ -231,7 +238,7 @@ Exported write_torchtitan(const ExportInput& in) {
       "for torchtitan v0.2.2 (git checkout v0.2.2): later releases are configured in Python and read no .toml");
   out.notes.push_back(fmt::format(
       "run on every node: torchrun --nnodes {} --nproc-per-node {} -m torchtitan.train --job.config_file train.toml",
-      in.cluster.node_count(), pools(in.cluster).front().gpus));
+      node_count(pools(in)), pools(in).front().gpus));
   return out;
 }
 

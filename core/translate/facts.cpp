@@ -16,7 +16,13 @@ void add_experts(const TransformerConfig& c, ModelFacts& out) {
     out.emplace_back("model.expert_groups", e.routing.groups);
     out.emplace_back("model.group_limit", e.routing.limit);
   }
-  if (e.routing.sigmoid) out.emplace_back("model.router", "sigmoid");
+  if (e.routing.sigmoid) {
+    out.emplace_back("model.router", "sigmoid");
+    out.emplace_back("model.router_bias", true);  // All that score so choose by scores and biases.
+  } else if (!e.routing.normalise) {
+    out.emplace_back("model.router_before_choice", true);
+  }
+  if (e.routing.scale != 1.0) out.emplace_back("model.router_scale", e.routing.scale);
   if (e.routing.aux_loss > 0) out.emplace_back("model.aux_loss", e.routing.aux_loss);
   if (e.routing.z_loss > 0) out.emplace_back("model.z_loss", e.routing.z_loss);
   if (e.dense_layers > 0)
@@ -63,7 +69,7 @@ ModelFacts facts_of(const TransformerConfig& c) {
   out.emplace_back("model.bias", c.mlp_bias || c.attention_output_bias);
   out.emplace_back("model.qkv_bias", c.qkv_bias && !c.attention_output_bias);
   out.emplace_back("model.tied", c.tied);
-  out.emplace_back("model.qk_norm", c.qk_norm);
+  out.emplace_back("model.qk_norm", c.qk_norm || c.latent.kv_rank > 0);  // Latent vectors are normalised, too.
   out.emplace_back("model.attention_dropout", c.attention_dropout);
   out.emplace_back("model.hidden_dropout", c.hidden_dropout);
   out.emplace_back("model.init_std", c.init_std);

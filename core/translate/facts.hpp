@@ -14,7 +14,9 @@
 // "squared_relu", "quick_geglu"); model.bias, model.qkv_bias, model.tied, model.qk_norm; model.attention_dropout,
 // model.hidden_dropout, model.init_std; model.latent, model.q_rank, model.kv_rank, model.nope_dim, model.rope_dim,
 // model.v_dim; model.experts, model.top_k, model.expert_ffn, model.shared_ffn, model.expert_groups, model.group_limit,
-// model.router ("softmax" or "sigmoid"), model.aux_loss, model.z_loss, model.expert_layers (which layers have experts);
+// model.router ("softmax" or "sigmoid"), model.router_bias (biases that balance take part in the choice),
+// model.router_before_choice (softmax over all experts), model.router_scale, model.aux_loss, model.z_loss,
+// model.expert_layers (which layers have experts);
 // model.window, model.window_skip, model.sinks, model.predict_further; model.pattern.
 
 #include <optional>

@@ -251,6 +251,10 @@ void add_experts_of_megatron(std::vector<Term>& t) {
   t.push_back(number("--moe-router-group-topk", "model.group_limit"));
   t.push_back(words("--moe-router-score-function", "model.router",
                     {{"softmax", "softmax"}, {"sigmoid", "sigmoid"}, {"sqrtsoftplus", nullptr}}));
+  t.push_back(number("--moe-router-topk-scaling-factor", "model.router_scale"));
+  t.push_back(toggle("--moe-router-pre-softmax", "model.router_before_choice"));
+  t.push_back(toggle("--moe-router-enable-expert-bias", "model.router_bias"));
+  t.push_back(toggle("--moe-grouped-gemm", "job.grouped_experts"));
   t.push_back(number("--moe-aux-loss-coeff", "model.aux_loss"));
   t.push_back(number("--moe-z-loss-coeff", "model.z_loss"));
   t.push_back(text("--moe-layer-freq", "model.expert_layers"));

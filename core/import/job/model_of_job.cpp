@@ -21,7 +21,8 @@ namespace {
 /// Facts that change no time and no size.
 bool idle(const std::string& fact) {
   return fact == "model.positions" || fact == "model.rope_theta" || fact == "model.norm_eps" ||
-         fact == "model.init_std" || fact == "model.aux_loss" || fact == "model.z_loss";
+         fact == "model.init_std" || fact == "model.aux_loss" || fact == "model.z_loss" ||
+         fact == "model.router_bias" || fact == "model.router_before_choice" || fact == "model.router_scale";
 }
 
 std::map<std::string, std::string> telling(const TransformerConfig& c) {

@@ -257,7 +257,8 @@ Json latent_words(const Sizes& s, Draft& d, std::int64_t n) {
               {"n_shared_experts", inner > 0 ? d.whole("model.shared_ffn", 0) / inner : 0},
               {"first_k_dense_replace", dense_layers(d, s.layers)},
               {"num_nextn_predict_layers", d.whole("model.predict_further", 0)},
-              {"norm_topk_prob", true}});
+              {"routed_scaling_factor", d.real("model.router_scale", 1)},
+              {"norm_topk_prob", !d.flag("model.router_before_choice")}});
   add_routing(out, d);
   return out;
 }
@@ -293,6 +294,7 @@ Json expert_words(const Sizes& s, Draft& d, std::int64_t n) {
                 {"num_experts_per_tok", top},
                 {"moe_intermediate_size", inner},
                 {"router_aux_loss_coef", d.real("model.aux_loss", 0)},
+                {"norm_topk_prob", !d.flag("model.router_before_choice")},
                 {"attention_bias", s.bias}});
     return out;
   }

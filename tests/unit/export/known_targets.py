@@ -5,6 +5,8 @@ import re
 
 import jsonschema
 
+from common import text
+
 KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "known")
 
 
@@ -73,7 +75,7 @@ IMPLIED = {
         "strategy.virtual_stages": lambda s, f: int(f.get("--num-virtual-stages-per-pipeline-rank", 0)) == s["strategy"]["virtual_stages"]
         or f.get("--pipeline-model-parallel-layout", "").count("|") + 1 == s["strategy"]["pp"] * s["strategy"]["virtual_stages"],
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1 or s["strategy"]["schedule"] == "1f1b" or "--pipeline-model-parallel-layout" in f,
-        "strategy.recompute_modules": lambda s, f: f.get("--recompute-modules", "").split() == s["strategy"]["recompute_modules"],
+        "strategy.recompute_modules": lambda s, f: s["strategy"]["recompute"] != "selective" or f["--recompute-modules"] == text(s["strategy"]["recompute_modules"]),
         "strategy.recompute_method": lambda s, f: f.get("--recompute-method") == s["strategy"]["recompute_method"],
         "strategy.recompute_layers": lambda s, f: f.get("--recompute-num-layers") == str(s["strategy"]["recompute_layers"]),
         "strategy.bucket": lambda s, f: "--overlap-grad-reduce" not in f,
@@ -83,9 +85,10 @@ IMPLIED = {
         "strategy.overlap.tp": lambda s, f: s["strategy"]["tp"] == 1,
         "strategy.overlap.pp": lambda s, f: s["strategy"]["virtual_stages"] == 1 or s["strategy"]["overlap"]["pp"],
         "strategy.placement": lambda s, f: axes_in_order(s) in (axes_of(s, "tp,cp,ep,dp,pp"), axes_of(s, "tp,cp,ep,pp,dp")),
-        "training.gradient_dtype": lambda s, f: "--bf16" not in f,
+        "training.gradient_dtype": lambda s, f: "--bf16" not in f or "--use-torch-fsdp2" in f,
         "training.precision": lambda s, f: s["training"]["precision"] == "fp32" and "--bf16" not in f and "--fp16" not in f,
         "training.fp8.recipe": lambda s, f: "--fp8-format" not in f,
+        "training.fp8.parameters": lambda s, f: "--fp8-format" not in f,
     },
     "torchtitan": {
         "strategy.dp": lambda s, f: degrees(f) == s["strategy"]["dp"],
@@ -97,19 +100,22 @@ IMPLIED = {
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.ep": lambda s, f: s["strategy"]["ep"] == 1,
+        "strategy.etp": lambda s, f: s["strategy"]["ep"] == 1,
+        "training.fp8.parameters": lambda s, f: "model.converters" not in f,
         "training.tokens": lambda s, f: s["training"]["tokens"] == 0,
         "training.fp8.recipe": lambda s, f: "model.converters" not in f or f["model.converters"] == "quantize.linear.mx" and s["training"]["fp8"]["recipe"] == "mxfp8"
         or f.get("quantize.linear.float8.recipe_name", "tensorwise") == s["training"]["fp8"]["recipe"],
     },
     "deepspeed": {
-        "strategy.dp": lambda s, f: int(f["train_micro_batch_size_per_gpu"]) * int(f["gradient_accumulation_steps"]) * s["strategy"]["dp"] == int(f["train_batch_size"]),
+        "strategy.dp": lambda s, f: int(f["train_micro_batch_size_per_gpu"]) * int(f["gradient_accumulation_steps"]) * s["strategy"]["dp"] == s["training"]["global_batch"],
+        "training.global_batch": lambda s, f: int(f["tensor_parallel.autotp_size"]) == s["strategy"]["tp"],
         "strategy.dp_shard": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
         "strategy.dp_replicate": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp_shard"])) * s["strategy"]["dp_replicate"] == s["strategy"]["dp"],
         "strategy.fsdp.enabled": lambda s, f: f["zero_optimization.stage"] == "3",
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.zero3.prefetch_bucket": lambda s, f: s["strategy"]["zero_stage"] != 3,
         "strategy.zero3.persistence_threshold": lambda s, f: s["strategy"]["zero_stage"] != 3,
-        "training.gradient_dtype": lambda s, f: s["training"]["gradient_dtype"] == "model",
+        "training.gradient_dtype": lambda s, f: s["training"]["gradient_dtype"] == "model" or s["training"]["precision"] == "fp32",
     },
 }
 

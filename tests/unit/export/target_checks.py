@@ -9,7 +9,8 @@ import xml.etree.ElementTree as ElementTree
 import yaml
 
 import known_targets
-from common import both_ways, expect, flatten, run, same, text
+import start_rules
+from common import both_ways, expect, flatten, folder, run, same, text
 
 
 def megatron(where, report, s):
@@ -75,6 +76,15 @@ def megatron_starts(found, script, s):
             ("positions", number("--max-position-embeddings", 0) >= number("--seq-length", 0)),
             ("experts over ranks", ep == 1 or number("--num-experts", 0) % ep == 0),
             ("offloaded optimizer", "--optimizer-cpu-offload" not in found or "--use-precision-aware-optimizer" in found),
+            ("graphs of layers that are recomputed whole", "--cuda-graph-impl" not in found or found.get("--recompute-granularity") != "full"
+             or found["--cuda-graph-impl"] == "full_iteration" and "--no-check-for-nan-in-loss-and-grad" in found),
+            ("precision-aware optimizers other than Adam", "--use-precision-aware-optimizer" not in found or found.get("--optimizer") == "adam"),
+            ("recomputation of experts that are no grouped product", "moe_act" not in found.get("--recompute-modules", "").split() or "--moe-grouped-gemm" in found),
+            ("recomputation with delayed scales", found.get("--fp8-recipe") != "delayed" or not {"moe_act", "layernorm"} & set(found.get("--recompute-modules", "").split())),
+            ("experts beside tensor parallelism that is not sequence-parallel", "--num-experts" not in found or tp == 1 or "--sequence-parallel" in found),
+            ("biases that balance experts", "--moe-router-enable-expert-bias" not in found or found.get("--moe-router-score-function") == "sigmoid"),
+            ("one expert for a token without softmax before", found.get("--moe-router-topk") != "1" or found.get("--moe-router-score-function") == "sigmoid"
+             or "--moe-router-pre-softmax" in found or "--num-experts" not in found),
             ("latent attention with query groups", "--multi-latent-attention" not in found or "--group-query-attention" not in found),
             ("a method of selective recomputation", found.get("--recompute-granularity") != "selective" or "--recompute-method" not in found),
             ("full recomputation without a method", found.get("--recompute-granularity") != "full" or "--recompute-method" in found),
@@ -100,6 +110,8 @@ def torchtitan(where, report, s):
         expect("torchtitan", same(found[flag], str(value)), f"{flag} {found[flag]} != {value}")
     shards = int(found.get("parallelism.data_parallel_shard_degree", 1))
     expect("torchtitan", shards * strategy["cp"] * strategy["tp"] % int(found.get("parallelism.expert_parallel_degree", 1)) == 0, "ep does not divide shards * cp * tp")
+    for what, good in start_rules.torchtitan(found, dict(s, **{"(ranks)": known_targets.product(strategy), "(layers)": layers_of(s)})):
+        expect("torchtitan", good, what)
     ways = int(found["parallelism.data_parallel_replicate_degree"])
     if "parallelism.data_parallel_shard_degree" in found:
         expect("torchtitan", ways * int(found["parallelism.data_parallel_shard_degree"]) == strategy["dp"], "replicate * shard != dp")
@@ -113,12 +125,18 @@ def deepspeed(where, report, s):
         expect("deepspeed", False, problem)
     found = {k: text(v) for k, v in flatten(config)}
     both_ways("deepspeed", report, found)
-    # What DeepSpeed itself asserts when it starts.
-    product = config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"] * s["strategy"]["dp"]
-    expect("deepspeed", config["train_batch_size"] == product == s["training"]["global_batch"], f"{config['train_batch_size']} != {product}")
-    expect("deepspeed", not (config["bf16"]["enabled"] and config["fp16"]["enabled"]) if "bf16" in config else True, "two precisions")
-    expect("deepspeed", ("sequence_parallel_size" in config) == ("data_parallel_size" in config), "deepspeed.initialize wants both sizes")
+    for what, good in start_rules.deepspeed(config, dict(s, **{"(ranks)": known_targets.product(s["strategy"])})):
+        expect("deepspeed", good, what)
     return found
+
+
+def layers_of(s):
+    """Layers of the scenario's network; 0 where its file counts none."""
+    model = s["model"]
+    path = model if model.endswith(".json") else os.path.join(folder, "models", model, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    return config.get("num_hidden_layers", config.get("n_layer", 0))
 
 
 def machines(s):

@@ -30,17 +30,21 @@ std::string text_of(const Exported& e, const std::string& flag) {
 
 TEST_CASE("Every target says what it has no flag for") {
   // No framework splits images into tiles, runs DualPipe under its own name, or takes a zipf of experts as a flag.
-  const Plan pipe("llama3_70b_h100_64.json", {"strategy.schedule=zb_h1", "strategy.virtual_stages=1",
-                                              "strategy.zero_stage=0", "training.optimizer=adafactor"});
-  for (const char* target : {"megatron", "torchtitan", "deepspeed"}) {
-    const Exported e = pipe.to(target);
+  const std::vector<std::string> replicas{"strategy.zero_stage=0"},
+      shards{"strategy.zero_stage=0", "strategy.fsdp.enabled=true", "strategy.dp_shard=2"};
+  for (const auto& [target, data] :
+       {std::pair{"megatron", replicas}, {"torchtitan", shards}, {"deepspeed", replicas}}) {
+    const auto with = [&data = data](std::vector<std::string> more) {
+      return more.insert(more.end(), data.begin(), data.end()), Plan("llama3_70b_h100_64.json", more);
+    };
+    const Exported e =
+        with({"strategy.schedule=zb_h1", "strategy.virtual_stages=1", "training.optimizer=adafactor"}).to(target);
     CHECK(left_out(e, "strategy.schedule"));
     CHECK(left_out(e, "training.optimizer"));
+    const Plan uneven =
+        with({"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
+    if (std::string(target) != "megatron") CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
   }
-  const Plan uneven("llama3_70b_h100_64.json",
-                    {"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
-  for (const char* target : {"torchtitan", "deepspeed"})
-    CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
 }
 
 TEST_CASE("Targets that train decoder stacks refuse other networks") {
@@ -123,6 +127,8 @@ TEST_CASE("Megatron's arguments follow the plan") {
   CHECK(text_of(e, "--fp16").empty());
   CHECK(text_of(e, "--no-gradient-accumulation-fusion").empty());
   const auto left_out = [](const char* target, std::vector<std::string> settings) {
+    for (const char* alone : {"strategy.tp=1", "strategy.sequence_parallel=false", "strategy.dp=auto"})
+      settings.emplace_back(alone);
     const Exported made = Plan("llama3_8b_h100_8.json", std::move(settings)).to(target);
     return std::any_of(made.left_out.begin(), made.left_out.end(),
                        [](const LeftOutKey& l) { return l.key == "framework.fused_gradient_accumulation"; });
@@ -133,7 +139,7 @@ TEST_CASE("Megatron's arguments follow the plan") {
     CHECK_FALSE(left_out(target, {"strategy.zero_stage=0"}));  // The framework's own affair.
     CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "framework.fused_gradient_accumulation=false"}));
     CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "framework.fused_gradient_accumulation=true",
-                                  "training.global_batch=4", "strategy.microbatch=1"}));
+                                  "training.global_batch=8", "strategy.microbatch=1"}));
   }
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"framework.fused_gradient_accumulation=false"}).to("megatron"),
                 "--no-gradient-accumulation-fusion") == "set");
@@ -171,21 +177,122 @@ TEST_CASE("Megatron's own checks at start are met") {
   CHECK(!left_out(told, "training.tokens"));
 }
 
-TEST_CASE("What Megatron refuses when it starts becomes no flag") {
-  const auto hybrid = Plan("llama3_8b_hsdp_h100_64.json").to("megatron");
-  CHECK(text_of(hybrid, "--use-torch-fsdp2").empty());
-  for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"})
-    CHECK(left_out(hybrid, key));
-  const auto half = Plan("llama3_8b_fsdp_h100_64.json", {"training.precision=fp16_mixed"}).to("megatron");
-  CHECK(text_of(half, "--use-torch-fsdp2").empty());
-  CHECK(left_out(half, "strategy.fsdp.enabled"));
-  // Tied embeddings: GPT-2's head is its embedding.
-  const Plan tied("tiny_gpt2.json", {"strategy.fsdp.enabled=true", "strategy.dp_shard=8"});
-  CHECK(left_out(tied.to("megatron"), "strategy.fsdp.enabled"));
+TEST_CASE("What Megatron cannot do as the plan says becomes no flag") {
   const auto coupled =
       Plan("llama3_8b_h100_8.json", {"training.optimizer=adam", "training.weight_decay=0.1"}).to("megatron");
   CHECK(left_out(coupled, "training.optimizer"));
   CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "framework.scatter_gather"));
+  // PyTorch's FSDP2 reduces in the parameters' type there, and gathers no fp8.
+  const auto torch_fsdp = Plan("llama3_8b_fsdp_h100_64.json",
+                               {"training.precision=fp8_mixed", "strategy.tp=2", "training.fp8.parameters=true"})
+                              .to("megatron");
+  CHECK(left_out(torch_fsdp, "training.gradient_dtype"));
+  CHECK(left_out(torch_fsdp, "training.fp8.parameters"));
+}
+
+/// Whether the target refuses the plan, for a reason that names its own code.
+bool refused(const char* target, const std::string& scenario, const std::vector<std::string>& changes = {}) {
+  const Plan plan(scenario, changes);
+  try {
+    (void)plan.to(target);
+  } catch (const Error& e) {
+    INFO(e.what());
+    return std::string(e.what()).find(".py, ") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_CASE("What Megatron refuses when it starts is refused before") {
+  CHECK(refused("megatron", "llama3_8b_hsdp_h100_64.json"));  // Replicas of shards.
+  CHECK(refused("megatron", "llama3_8b_fsdp_h100_64.json", {"training.precision=fp16_mixed"}));
+  // Tied embeddings: GPT-2's head is its embedding.
+  CHECK(refused("megatron", "tiny_gpt2.json", {"strategy.fsdp.enabled=true", "strategy.dp_shard=8"}));
+  CHECK(refused("megatron", "llama3_8b_h100_8.json",
+                {"strategy.recompute=selective", "strategy.recompute_modules=moe_act"}));
+  CHECK(refused("megatron", "llama3_8b_h100_8.json", {"strategy.offload=optimizer", "training.optimizer=sgd"}));
+  CHECK(refused("megatron", "llama3_8b_h100_8.json", {"model=gpt_neox_20b"}));  // Attention and MLP side by side.
+}
+
+TEST_CASE("CUDA graphs of layers that are recomputed whole are of the whole iteration") {
+  const auto impl = [](const char* recompute) {
+    return Plan("llama3_8b_h100_8.json", {"kernels.cuda_graphs=true", std::string("strategy.recompute=") + recompute})
+        .to("megatron");
+  };
+  CHECK(text_of(impl("none"), "--cuda-graph-impl") == "local");
+  CHECK(text_of(impl("full"), "--cuda-graph-impl") == "full_iteration");
+  CHECK(text_of(impl("full"), "--no-check-for-nan-in-loss-and-grad") == "set");
+}
+
+TEST_CASE("Megatron is told how experts are chosen and multiplied") {
+  const Exported deepseek = Plan("deepseek_v3_h800_2048.json").to("megatron");
+  for (const char* flag : {"--moe-grouped-gemm", "--qk-layernorm", "--moe-router-enable-expert-bias"})
+    CHECK(text_of(deepseek, flag) == "set");
+  CHECK(text_of(deepseek, "--moe-router-topk-scaling-factor") == "2.5");
+  CHECK(text_of(deepseek, "--moe-router-pre-softmax").empty());
+  const Exported mixtral = Plan("mixtral_8x7b_h100_64.json").to("megatron");
+  CHECK(text_of(mixtral, "--moe-grouped-gemm") == "set");
+  for (const char* flag : {"--qk-layernorm", "--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor"})
+    CHECK(text_of(mixtral, flag).empty());
+}
+
+TEST_CASE("What torchtitan refuses when it starts is refused before") {
+  const char* replicas = "llama3_8b_h100_8.json";
+  const std::vector<std::string> alone{"strategy.zero_stage=0", "strategy.dp=auto", "strategy.tp=1",
+                                       "strategy.sequence_parallel=false"};
+  CHECK(!refused("torchtitan", replicas, alone));
+  CHECK(refused("torchtitan", replicas, {"strategy.zero_stage=0", "strategy.dp=auto", "strategy.tp=2"}));
+  const char* shards = "llama3_8b_fsdp_h100_64.json";
+  const auto fp8 = [&](const char* recipe) {
+    return std::vector<std::string>{"training.precision=fp8_mixed", "training.fp8.parameters=true",
+                                    std::string("training.fp8.recipe=") + recipe};
+  };
+  CHECK(!refused("torchtitan", shards, fp8("tensorwise")));
+  CHECK(refused("torchtitan", shards, fp8("rowwise")));
+  CHECK(refused("torchtitan", shards, fp8("delayed")));
+  const std::vector<std::string> split{"strategy.tp=2", "strategy.sequence_parallel=true"};
+  CHECK(!refused("torchtitan", shards, split));
+  CHECK(refused("torchtitan", shards, {split[0], split[1], "strategy.overlap.tp=true"}));  // Without torch.compile.
+  CHECK(refused("torchtitan", shards, {split[0], split[1], "training.sequence_length=8190"}));
+}
+
+TEST_CASE("torchtitan's own models are known by their sizes") {
+  const auto flavor = [](const std::string& model) {
+    const Exported e = Plan("llama3_8b_fsdp_h100_64.json", {"model=" + model}).to("torchtitan");
+    return text_of(e, "model.name") + " " + text_of(e, "model.flavor");
+  };
+  CHECK(flavor("llama3_70b") == "llama3 70B");
+  CHECK(flavor("qwen3_14b") == "qwen3 14B");
+  CHECK(flavor("qwen3_30b_a3b") == "qwen3 30B-A3B");
+  CHECK(flavor("deepseek_v3_without_mtp") == "deepseek_v3 671B");
+  CHECK(flavor("gpt_oss_20b") == "gpt_oss 20b");
+  CHECK(flavor("deepseek_v3") == " ");  // Predicts a further token, which torchtitan's does not.
+}
+
+TEST_CASE("What DeepSpeed refuses when it starts is refused before, or said as it can be") {
+  const char* llama = "llama3_8b_h100_8.json";
+  const std::vector<std::string> replicas{"strategy.tp=1", "strategy.sequence_parallel=false", "strategy.dp=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    return more.insert(more.begin(), replicas.begin(), replicas.end()), more;
+  };
+  CHECK(refused("deepspeed", llama, with({"strategy.cp=2", "strategy.context=ring", "strategy.dp_replicate=auto"})));
+  CHECK(refused("deepspeed", llama, with({"strategy.pp=2", "strategy.zero_stage=2"})));
+  CHECK(refused("deepspeed", llama, with({"training.precision=fp8_mixed"})));
+  const auto whole = Plan(llama, with({"strategy.zero_stage=0", "training.gradient_dtype=fp32"})).to("deepspeed");
+  CHECK(left_out(whole, "training.gradient_dtype"));
+  CHECK(text_of(whole, "data_types.grad_accum_dtype").empty());
+  const auto sgd = Plan(llama, with({"strategy.zero_stage=1", "training.optimizer=sgd"})).to("deepspeed");
+  CHECK(text_of(sgd, "zero_allow_untested_optimizer") == "true");
+  // With AutoTP every rank counts as a replica, so that the batch is not stated.
+  const auto split = Plan(llama, {"strategy.tp=2", "strategy.zero_stage=1", "strategy.dp=auto"}).to("deepspeed");
+  CHECK(text_of(split, "tensor_parallel.autotp_size") == "2");
+  CHECK(text_of(split, "train_batch_size").empty());
+}
+
+TEST_CASE("Launchers start as many ranks as the plan has") {
+  // Four ranks on a machine of eight GPUs.
+  const Plan half("lessons/four_strategies/data.json");
+  CHECK(text_of(half.to("torchrun"), "--nproc-per-node") == "4");
+  CHECK(file(half.to("megatron"), "pretrain.sh")->text.find("GPUS_PER_NODE:-4}") != std::string::npos);
 }
 
 TEST_CASE("deferred gradients of the output layer are two of Megatron's flags, and nobody else's") {
@@ -196,8 +303,8 @@ TEST_CASE("deferred gradients of the output layer are two of Megatron's flags, a
 }
 
 TEST_CASE("torchtitan's float8 has tables of its own") {
-  const auto e =
-      Plan("llama3_8b_h100_8.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"}).to("torchtitan");
+  const auto e = Plan("llama3_8b_fsdp_h100_64.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"})
+                     .to("torchtitan");
   CHECK(text_of(e, "quantize.linear.float8.recipe_name") == "rowwise");
   CHECK(file(e, "train.toml")->text.find("[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n") != std::string::npos);
 }
@@ -239,24 +346,31 @@ TEST_CASE(
   CHECK(left_out(order("pp,tp,dp"), "strategy.placement"));
 }
 
-TEST_CASE("torchtitan's experts need ranks that are no replicas, and its pipeline counts layers alone") {
+TEST_CASE("torchtitan takes experts' ranks from shards, and its pipeline counts layers alone") {
   const std::string degree = "parallelism.expert_parallel_degree";
-  const Exported replicas = Plan("mixtral_8x7b_h100_64.json").to("torchtitan");
-  CHECK(left_out(replicas, "strategy.ep"));
-  CHECK(text_of(replicas, degree).empty());
-  const Exported within_tp = Plan("mixtral_8x7b_h100_64.json",
-                                  {"strategy.zero_stage=0", "strategy.pp=1", "strategy.schedule=1f1b",
-                                   "strategy.virtual_stages=1", "strategy.tp=8", "strategy.sequence_parallel=true"})
-                                 .to("torchtitan");
-  CHECK(!left_out(within_tp, "strategy.ep"));
-  CHECK(text_of(within_tp, degree) == "8");
+  const std::vector<std::string> shards{
+      "strategy.zero_stage=0",     "strategy.fsdp.enabled=true", "strategy.dp_replicate=auto",      "strategy.dp=auto",
+      "strategy.virtual_stages=1", "strategy.schedule=1f1b",     "strategy.sequence_parallel=false"};
+  const auto with = [&](std::vector<std::string> more) {
+    return more.insert(more.begin(), shards.begin(), shards.end()), Plan("mixtral_8x7b_h100_64.json", more);
+  };
+  const Exported apart =
+      with({"strategy.tp=1", "strategy.pp=1", "strategy.dp_shard=4", "strategy.ep=8"}).to("torchtitan");
+  CHECK(left_out(apart, "strategy.ep"));  // Four ranks share the shards of eight experts' ranks.
+  CHECK(text_of(apart, degree).empty());
+  const Exported within =
+      with({"strategy.tp=1", "strategy.pp=1", "strategy.dp_shard=8", "strategy.ep=8"}).to("torchtitan");
+  CHECK(!left_out(within, "strategy.ep"));
+  CHECK(text_of(within, degree) == "8");
 
+  const Exported stages =
+      with({"strategy.tp=1", "strategy.pp=2", "strategy.dp_shard=8", "strategy.ep=8"}).to("torchtitan");
   for (const char* flag : {"parallelism.pipeline_parallel_first_stage_less_layers",
                            "parallelism.pipeline_parallel_last_stage_less_layers"}) {
-    CHECK(text_of(replicas, flag) == "0");
-    CHECK(text_of(within_tp, flag).empty());
+    CHECK(text_of(stages, flag) == "0");
+    CHECK(text_of(within, flag).empty());
   }
-  CHECK(file(within_tp, "train.toml")->text.find("torchtitan v0.2.2") != std::string::npos);
+  CHECK(file(within, "train.toml")->text.find("torchtitan v0.2.2") != std::string::npos);
 }
 
 TEST_CASE("Slurm gives every component of a job its nodes whole") {

@@ -1,0 +1,34 @@
+#pragma once
+// What a target's own code refuses when it starts, or takes for something else. A plan that breaks one of these rules
+// is refused with its reason before anything is written. Private to core/export.
+
+#include <string>
+#include <vector>
+
+#include "core/config/settings/strategy.hpp"
+#include "core/export/export.hpp"
+
+namespace rehearse::exporting {
+
+/// One check of the software.
+struct StartRule {
+  bool (*broken)(const ExportInput& input);
+  std::string what;    ///< What the software cannot do, as a phrase: "replicas beside tensor parallelism".
+  std::string source;  ///< Where its code says so: file, and function or class.
+};
+
+/// Throws Error (usage) that names every rule broken, with its source. `software` is as in "torchtitan@0.2.2".
+void refuse_what_cannot_start(const std::string& software, const std::vector<StartRule>& rules,
+                              const ExportInput& input);
+
+[[nodiscard]] inline const StrategySettings& plan(const ExportInput& input) { return input.scenario.strategy; }
+
+/// The lowest compute capability among the GPUs of the plan, 90 for 9.0; 0 where a device has none.
+[[nodiscard]] int least_capability(const ExportInput& input);
+
+// The rules of each target.
+[[nodiscard]] const std::vector<StartRule>& megatron_start();
+[[nodiscard]] const std::vector<StartRule>& torchtitan_start();
+[[nodiscard]] const std::vector<StartRule>& deepspeed_start();
+
+}  // namespace rehearse::exporting
