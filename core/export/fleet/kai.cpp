@@ -24,7 +24,7 @@ ordered_json amount(double quota, double limit, double weight) {
   return {{"quota", quota}, {"limit", std::isfinite(limit) ? limit : -1.0}, {"overQuotaWeight", weight}};
 }
 
-constexpr const char* kPoolLabel = "kai.scheduler/node-pool";  ///< Of nodes, queues and pods (SchedulingShards).
+constexpr const char* kNodePoolLabel = "kai.scheduler/node-pool";  ///< Of nodes, queues and pods (SchedulingShards).
 
 /// A queue of a pool is an object of its own: each pool has a scheduler.
 std::string name_in(const PoolQueues& p, const std::string& queue) {
@@ -42,7 +42,7 @@ ordered_json queue_of(const PoolQueues& in, std::size_t q, const std::vector<std
                        {"cpu", amount(-1, fleet::kUnlimited, 1)},
                        {"memory", amount(-1, fleet::kUnlimited, 1)}};
   ordered_json metadata{{"name", name_in(in, names[q])}};
-  if (!in.pool.empty()) metadata["labels"] = {{kPoolLabel, in.pool}};
+  if (!in.pool.empty()) metadata["labels"] = {{kNodePoolLabel, in.pool}};
   return {{"apiVersion", "scheduling.run.ai/v2"}, {"kind", "Queue"}, {"metadata", metadata}, {"spec", spec}};
 }
 
@@ -66,7 +66,7 @@ ordered_json job_of(const fleet::Fleet& f, const fleet::Job& job, const std::vec
       const PoolQueues& in = pools[pool_of(pools, f.queues[q], job)];
       out["metadata"]["labels"]["kai.scheduler/queue"] = name_in(in, names[q]);
       pod["metadata"]["labels"]["kai.scheduler/queue"] = name_in(in, names[q]);
-      if (!in.pool.empty()) pod["metadata"]["labels"][kPoolLabel] = in.pool;
+      if (!in.pool.empty()) pod["metadata"]["labels"][kNodePoolLabel] = in.pool;
     }
   if (job.request.milli < fleet::kWholeGpu)
     pod["metadata"]["annotations"]["gpu-fraction"] = fmt::format("{:.3g}", job.request.milli / 1000.0);
@@ -86,7 +86,7 @@ Exported kai(const fleet::Fleet& f) {
   out.files = {list_file("queues.json", queues), list_file("jobs.json", jobs)};
   add_left_out(f, out);
   if (!pools.front().pool.empty()) {
-    add_pool_note(kPoolLabel, out);
+    add_pool_note(kNodePoolLabel, out);
     out.left_out.push_back({"queues.pools", "", "a job of KAI is in one node pool: it goes to the first of its queue"});
   }
   if (std::any_of(f.queues.begin(), f.queues.end(), [](const fleet::Queue& q) { return lends_less(q); }))
