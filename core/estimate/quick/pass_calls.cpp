@@ -300,7 +300,7 @@ class CallReader {
       }
       const Block from = nth(ends_, wait.event);
       if (const auto other = ended_by_.find(wait.event); other != ended_by_.end()) {
-        follow(other->second, nth(users_, wait.event), latest, list, call);
+        follow(other->second, nth(users_, wait.event), pass, latest, list, call);
         continue;
       }
       int after = PassCall::kNothing;
@@ -320,11 +320,14 @@ class CallReader {
     std::size_t index;
     bool holds;
   };
-  /// After a call that came before: one of the same pass, or one that a block has waited for which the call comes
-  /// after anyway.
-  void follow(const InList& other, const Block& user, const Block& latest, const PassCalls& list, PassCall& call) {
+  /// After a call that came before: one of the same pass, one that its first block waits for, or one that a block has
+  /// waited for which the call comes after anyway.
+  void follow(const InList& other, const Block& user, int pass, const Block& latest, const PassCalls& list,
+              PassCall& call) {
     if (other.list == &list && call.follows < static_cast<int>(other.index))
       call.follows = static_cast<int>(other.index);
+    else if (other.holds && user.pass == pass && user.block == 0)
+      call.gated = true;
     else if (user.pass < 0 || user.after(latest))
       out_.complete = false;
   }
@@ -464,7 +467,7 @@ void PassCalls::add(PassCall call) {
   timed_at.push_back(call.tasks.empty() ? -1 : static_cast<int>(timed.size()));
   if (!call.tasks.empty()) {
     const int follows = call.follows < 0 ? -1 : nth(timed_at, call.follows);
-    timed.push_back({call.at, call.after, call.needed, call.need, follows, call.holds, call.copies,
+    timed.push_back({call.at, call.after, call.needed, call.need, follows, call.holds, call.gated, call.copies,
                      static_cast<std::uint32_t>(tasks.size()), static_cast<std::uint32_t>(call.tasks.size())});
     tasks.insert(tasks.end(), call.tasks.begin(), call.tasks.end());
   }

@@ -42,6 +42,7 @@ struct PassCall {
   bool holds = false;    ///< Whatever block comes next waits for it.
   int need = -1;         ///< It waits for this operation of the tail of the step before; -1 for none.
   int follows = -1;      ///< It waits for this call of the list; -1 for none.
+  bool gated = false;    ///< It waits for what held back the pass's first block.
   std::vector<CallTask> tasks;
   MemoryCall memory;
   bool copies = false;  ///< Ends with a copy to or from the host.
@@ -55,8 +56,8 @@ struct PassCalls {
   /// Those that take time.
   struct Timed {
     int at, after, needed, need;
-    int follows;         ///< Index into `timed`.
-    bool holds, copies;  ///< `copies`: what waits for it waits for a copy.
+    int follows;                ///< Index into `timed`.
+    bool holds, gated, copies;  ///< `copies`: what waits for it waits for a copy.
     std::uint32_t first_task, task_count;
   };
   std::vector<Timed> timed;

@@ -223,6 +223,11 @@ PassCalls QuickMesh::calls(const Part& p) const {
 /// Reductions that begin together are one call. False for calls of any other kind.
 bool QuickMesh::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) {
   const Body& body = nth(program_.bodies, e.body);
+  ExprContext at = prices_.context(out.role);
+  at.tables = &program_.tables;
+  at.layer = e.layer;
+  // Gradients that a reduction gives back are more than time.
+  if (sum(body_curve(program_, at, body, nth(program_.binding_sets, e.bindings)).at_end) != 0) return false;
   for (const auto v : body.graph.vertices()) {
     if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind) || body.graph[v].stream != nth(sides_, reductions_))
       return false;

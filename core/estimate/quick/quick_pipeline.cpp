@@ -199,6 +199,7 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
                       : call->after == PassCall::kEarly ? early
                                                         : 0;
         if (call->need >= 0 && !before_->empty()) from = std::max(from, nth(nth(*before_, kind), call->need));
+        if (call->gated) from = std::max(from, lane.gate);
         if (call->follows >= 0) from = std::max(from, nth(call_ends_[list], call->follows));
         call_ends_[list].push_back(issue(*call, lists[list]->tasks.data() + call->first_task, p.work, from, lane));
       }
