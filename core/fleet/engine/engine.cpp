@@ -115,8 +115,10 @@ double Engine::expected_time(const JobState& j) const {
   return restart + std::max(0.0, j.left - (j.job->duration.value() - told));
 }
 
-bool Engine::stoppable(const JobState& j) const {
-  return j.job->preemptible && j.began < now_ && now_ >= j.ready + fleet_.interruption.checkpoint.value();
+bool Engine::stoppable(const JobState& j) const { return j.job->preemptible && j.began < now_ && now_ >= safe_from(j); }
+
+double Engine::safe_from(const JobState& j) const {
+  return j.ready + std::max(fleet_.interruption.checkpoint.value(), j.ready - j.began);
 }
 
 double Engine::speed_of(const JobState& j, int gpus, const Holding& held) const {
@@ -149,7 +151,7 @@ void Engine::schedule_end(JobState& j) {
     push(std::max(change, now_), Kind::change, j.id, j.epoch);
     ++coming_;
   }
-  const double safe = j.ready + fleet_.interruption.checkpoint.value();
+  const double safe = safe_from(j);
   if (safe > now_ && safe < j.end()) push(safe, Kind::look);
 }
 

@@ -56,9 +56,10 @@ class Engine {
   [[nodiscard]] bool ends_before(const JobState& a, const JobState& b) const;
   /// How long a waiting job will run by what its owner said.
   [[nodiscard]] double expected_time(const JobState& j) const;
-  /// Whether it may be stopped: it is preemptible, and its restart and its first checkpoint are behind it, so that a
-  /// job that is stopped again and again still gets on.
+  /// Whether it may be stopped: it is preemptible, and its restart and its first checkpoint are behind it, and it
+  /// worked as long as it took to start, so that a job that is stopped again and again still gets on.
   [[nodiscard]] bool stoppable(const JobState& j) const;
+  [[nodiscard]] double safe_from(const JobState& j) const;  ///< When it is, if it is preemptible.
 
   /// A waiting job takes what `held` says, which is taken from machines() already.
   void start(JobState& j, Holding held, int gpus);
