@@ -228,7 +228,6 @@ TEST_CASE("Megatron is told how experts are chosen and multiplied") {
   for (const char* flag : {"--moe-grouped-gemm", "--qk-layernorm", "--moe-router-enable-expert-bias"})
     CHECK(text_of(deepseek, flag) == "set");
   CHECK(text_of(deepseek, "--moe-router-topk-scaling-factor") == "2.5");
-  CHECK(text_of(deepseek, "--moe-router-pre-softmax").empty());
   const Exported mixtral = Plan("mixtral_8x7b_h100_64.json").to("megatron");
   CHECK(text_of(mixtral, "--moe-grouped-gemm") == "set");
   for (const char* flag : {"--qk-layernorm", "--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor"})
@@ -247,8 +246,7 @@ TEST_CASE("What torchtitan refuses when it starts is refused before") {
                                     std::string("training.fp8.recipe=") + recipe};
   };
   CHECK(!refused("torchtitan", shards, fp8("tensorwise")));
-  CHECK(refused("torchtitan", shards, fp8("rowwise")));
-  CHECK(refused("torchtitan", shards, fp8("delayed")));
+  for (const char* recipe : {"rowwise", "delayed"}) CHECK(refused("torchtitan", shards, fp8(recipe)));
   const std::vector<std::string> split{"strategy.tp=2", "strategy.sequence_parallel=true"};
   CHECK(!refused("torchtitan", shards, split));
   CHECK(refused("torchtitan", shards, {split[0], split[1], "strategy.overlap.tp=true"}));  // Without torch.compile.
@@ -386,8 +384,7 @@ TEST_CASE("Slurm gives every component of a job its nodes whole") {
   CHECK(count("#SBATCH --mem=0\n") == components);
 }
 
-/// What one rank does in a step, counted from the Program itself.
-/// What a rank computes and says to others: calls of one rank say nothing.
+/// What one rank computes and says to others in a step, counted from the Program: calls of one rank say nothing.
 struct Counted {
   std::int64_t kernels = 0;
   double flops = 0, seconds = 0;
