@@ -392,7 +392,7 @@ void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickC
   channels_each_ = costs.back ? 4 : 2;
   lanes_.resize(static_cast<std::size_t>(stages));
   for (int s = 0; s < stages; ++s) nth(lanes_, s) = nth(lanes, kind_of_stage(s));
-  channels_.assign(static_cast<std::size_t>(channels_each_ * stages), {});
+  channels_.assign(static_cast<std::size_t>(channels_each_) * static_cast<std::size_t>(stages), {});
   if (stages > 1) set_channels();
   if (arrival_.size() < static_cast<std::size_t>(messages)) arrival_.resize(static_cast<std::size_t>(messages));
 }

@@ -61,13 +61,14 @@ ordered_json job_of(const fleet::Fleet& f, const fleet::Job& job, const std::vec
                     const std::vector<PoolQueues>& pools) {
   ordered_json out = job_object(job, largest_node(f));
   ordered_json& pod = out["spec"]["template"];
-  for (std::size_t q = 0; q < names.size(); ++q)
+  for (std::size_t q = 0; q < names.size(); ++q) {
     if (f.queues[q].name == job.queue) {
       const PoolQueues& in = pools[pool_of(pools, f.queues[q], job)];
       out["metadata"]["labels"]["kai.scheduler/queue"] = name_in(in, names[q]);
       pod["metadata"]["labels"]["kai.scheduler/queue"] = name_in(in, names[q]);
       if (!in.pool.empty()) pod["metadata"]["labels"][kNodePoolLabel] = in.pool;
     }
+  }
   if (job.request.milli < fleet::kWholeGpu)
     pod["metadata"]["annotations"]["gpu-fraction"] = fmt::format("{:.3g}", job.request.milli / 1000.0);
   pod["spec"]["schedulerName"] = "kai-scheduler";
