@@ -27,9 +27,9 @@ void freed(std::byte* block) { ::operator delete (block, std::align_val_t{HostMe
 
 Bytes available_memory() {
   std::ifstream lines("/proc/meminfo");
-  for (std::string name; lines >> name;) {
+  for (std::string word; lines >> word;) {
     double kibibytes = 0;
-    if (name == "MemAvailable:" && lines >> kibibytes) return Bytes{kibibytes * 1024};
+    if (word == "MemAvailable:" && lines >> kibibytes) return Bytes{kibibytes * 1024};
     lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return Bytes{};

@@ -32,9 +32,13 @@ StagePasses::StagePasses(const Program& program, const Schedule& schedule, int s
     if (s.pass == Pass::backward_weight) halves_.insert({s.chunk, s.copy, s.microbatch});
 }
 
+std::vector<ChunkPlacement>::const_iterator StagePasses::chunk_of(const Entry& e) const {
+  return std::find_if(chunks_.begin(), chunks_.end(),
+                      [&](const ChunkPlacement& c) { return c.chunk == e.chunk && c.copy == e.copy; });
+}
+
 StagePasses::Place StagePasses::of(const Entry& e, Phase phase) const {
-  const auto at = std::find_if(chunks_.begin(), chunks_.end(),
-                               [&](const ChunkPlacement& c) { return c.chunk == e.chunk && c.copy == e.copy; });
+  const auto at = chunk_of(e);
   const bool forward = phase == Phase::forward;
   Place out{forward ? Pass::forward : Pass::backward, static_cast<int>(at - chunks_.begin()), 0};
   if (at == chunks_.end()) return out;

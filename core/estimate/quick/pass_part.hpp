@@ -31,10 +31,13 @@ class StagePasses {
     int block;  ///< In the order of the pass.
   };
   [[nodiscard]] Place of(const Entry& entry, Phase phase) const;
+  /// Whether the entry's chunk lies on the stage.
+  [[nodiscard]] bool has(const Entry& entry) const { return chunk_of(entry) != chunks_.end(); }
   /// Chunks of the stage.
   [[nodiscard]] int chunks() const { return static_cast<int>(chunks_.size()); }
 
  private:
+  [[nodiscard]] std::vector<ChunkPlacement>::const_iterator chunk_of(const Entry& entry) const;
   bool splits_;
   std::vector<ChunkPlacement> chunks_;   ///< By copy, then along the model.
   std::set<std::array<int, 3>> halves_;  ///< Chunk, copy and microbatch of backwards that come in halves.

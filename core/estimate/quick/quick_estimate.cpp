@@ -385,12 +385,13 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
     if (out.mesh == nullptr) return false;
     if (out.mesh->wants() == detail) break;
   }
+  if (!out.mesh->complete()) return false;
   Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number, training_number);
   out.blocks = of.of;
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
-  if (out.blocks == nullptr || !out.blocks->complete() || !out.mesh->complete() || (steps > 1 && !out.mesh->meets()) ||
+  if (out.blocks == nullptr || !out.blocks->complete() || (steps > 1 && !out.mesh->meets()) ||
       (s.cp > 1 && out.mesh->unlike()))
     return false;
   out.chunks = &chunks_of(of, layout_number, layout);

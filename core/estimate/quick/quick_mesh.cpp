@@ -85,6 +85,7 @@ QuickMesh::QuickMesh(Program program, const Schedule& schedule, const Cluster& c
   const RankKinds kinds(program_);
   for (MeshStage& stage : stages_) {
     read_stage(stage);
+    if (!complete_) return;
     read_memory(stage, kinds.first_ranks(stage.role), rule, cluster);
   }
   sharing_.assign(meetings_.size(), 0);
@@ -146,6 +147,13 @@ void QuickMesh::read_stage(MeshStage& out) {
   stage.tail = tail_of(program_, role, parts_);
   const StagePasses passes(program_, schedule_, out.role);
   one_chunk_ = passes.chunks() == 1;
+  // Not where one rank works for the others, as servers of parameters do.
+  const bool all_here = std::all_of(role.step.begin(), role.step.end(),
+                                    [&](const Entry& e) { return kind(e) != PassPart::Kind::pass || passes.has(e); });
+  if (!all_here || passes.chunks() == 0) {
+    complete_ = false;
+    return;
+  }
   // By chunk: the microbatch whose backward is the last to add to its gradients.
   std::vector<int> final(static_cast<std::size_t>(passes.chunks()), -1);
   const auto place = [&](const Entry& e) { return passes.of(e, nth(program_.bodies, e.body).phase); };
