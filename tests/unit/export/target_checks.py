@@ -132,15 +132,19 @@ def deepspeed(where, report, s):
 
 def layers_of(s):
     """Layers of the scenario's network; 0 where its file counts none."""
-    model = s["model"]
-    path = model if model.endswith(".json") else os.path.join(folder, "models", model, "config.json")
-    with open(path) as f:
-        config = json.load(f)
+    config = s["model"]
+    if isinstance(config, str):
+        path = config if config.endswith(".json") else os.path.join(folder, "models", config, "config.json")
+        with open(path) as f:
+            config = json.load(f)
     return config.get("num_hidden_layers", config.get("n_layer", 0))
 
 
 def machines(s):
     cluster = s["cluster"]
+    if isinstance(cluster, str):
+        with open(os.path.join(folder, "..", "topologies", "clusters", cluster + ".json")) as f:
+            cluster = json.load(f)
     return [(p["machine"], p["nodes"]) for p in cluster["parts"]] if "parts" in cluster else [(cluster["machine"], cluster["nodes"])]
 
 
