@@ -71,9 +71,7 @@ class Searching {
 
   [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
   [[nodiscard]] Item item(std::uint32_t i) const { return {plans_[i], i, 0, {}}; }
-  [[nodiscard]] bool tried(const Space::Plan& plan, int at = 0) const {
-    return tried_.contains(order_number(plan, at));
-  }
+  [[nodiscard]] bool tried(const Space::Plan& p, int at = 0) const { return tried_.contains(order_number(p, at)); }
 
   void tell(const char* doing, double done, double all) const {
     const Seconds best = result_.best.empty() ? Seconds{} : result_.best.front().evaluation.time();

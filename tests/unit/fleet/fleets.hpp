@@ -7,6 +7,7 @@
 
 #include <zlib.h>
 
+#include "core/base/error.hpp"
 #include "core/fleet/result.hpp"
 #include "tests/support/source_path.hpp"
 
@@ -19,6 +20,16 @@ inline std::vector<Node> nodes(int count, int gpus) {
   std::vector<Node> out;
   for (int i = 0; i < count; ++i) out.push_back({.name = "n" + std::to_string(i), .gpus = gpus});
   return out;
+}
+
+/// "PLACE: what is wrong" of a fleet that is refused; "accepted" of another.
+inline std::string refusal_of(const Fleet& fleet) {
+  try {
+    (void)run_fleet(fleet);
+  } catch (const Error& e) {
+    return e.where + ": " + e.what();
+  }
+  return "accepted";
 }
 
 /// A job of whole GPUs; its name is its number.
