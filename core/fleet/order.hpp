@@ -44,19 +44,19 @@ class Order {
   [[nodiscard]] virtual double next_change(const JobState&, double /*now*/) const { return kNever; }
   /// Told at that time.
   virtual void changed(JobState&, double /*now*/) {}
-  /// Whether keys depend on all jobs together, so that it is to be told of them (weigh) before each look.
-  [[nodiscard]] virtual bool weighs_all() const { return false; }
-  /// Told all jobs that run or wait, in order of arrival, and the thousandths of GPUs that are there. True where keys
-  /// of jobs that wait changed by it.
-  virtual bool weigh(const std::vector<JobState*>& /*jobs*/, double /*now*/, std::int64_t /*capacity*/) {
-    return false;
-  }
+  /// Whether keys are to be worked out anew from all jobs together (weigh), before the scheduler looks at `now`.
+  [[nodiscard]] virtual bool weighs(double /*now*/) const { return false; }
+  /// Told all jobs that run or wait, in order of arrival, and the thousandths of GPUs that are there. Keys of jobs that
+  /// wait may change by it.
+  virtual void weigh(const std::vector<JobState*>& /*jobs*/, double /*now*/, std::int64_t /*capacity*/) {}
   /// Whether a waiting job may start at all by now.
   [[nodiscard]] virtual bool ready(const JobState&) const { return true; }
   /// When the scheduler should look again although nothing happened, while jobs wait.
   [[nodiscard]] virtual double again() const { return kNever; }
   /// Told when a job arrives.
   virtual void arrived(JobState&) {}
+  /// Told when a job ends.
+  virtual void ended(const JobState&) {}
   /// Told when a node takes a running job with it, which then waits.
   virtual void failed(JobState&) {}
   /// Told after the scheduler has looked: which jobs it started and which it stopped, each in the order they had.

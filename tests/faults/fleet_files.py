@@ -80,8 +80,8 @@ def main():
         run("cut off", folder, "cut.json", jobs(ends=False), 2, "cut.json", *played)
         run("brackets alone", folder, "deep.json", "[" * (MEGABYTES * 1_000_000), 2, "deep.json", *played)
         run("one word", folder, "word.json", "z" * (MEGABYTES * 1_000_000), 2, "word.json", *played)
-        run("manifests of nothing", folder, "yaml.yaml", "kind: Job\n---\n" * (MEGABYTES * 1_000_000 // 14 // 20), 2,
-            "", "import", "fleet", "@", "--nodes", "2")
+        run("manifests of nothing", folder, "yaml.yaml", "kind: Job\n---\n" * (MEGABYTES * 1_000_000 // 14 // 20), 0,
+            "no job was found", "import", "fleet", "@", "--nodes", "2")
         csv = os.path.join(folder, "good.csv")
         fleet = ('{"schema": "rehearse/fleet/v1", "pools": [{"gpus": 8, "nodes": 64}], "until": "2h", "table": {"file": "%s",'
                  ' "columns": {"name": "name", "gpus": "gpus", "arrival": "arrival", "duration": "duration"}}}')

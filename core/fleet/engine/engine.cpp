@@ -23,7 +23,8 @@ Engine::Engine(const Fleet& fleet, const RunOptions& options)
       order_(orders().at(fleet.policy.order).value(Parameters(fleet.policy.parameters))),
       rule_(rules().at(fleet.policy.rule).value(Parameters(fleet.policy.parameters))),
       placer_(machines_, fleet.jobs, placements().at(fleet.policy.placement).value(), fleet.seed),
-      planes_(fleet, machines_.pools()) {
+      planes_(fleet, machines_.pools()),
+      waiting_(planes_.separates() || planes_.by_pool()) {
   outages_open_.assign(fleet.nodes.size(), 0);
   set_up_jobs();
   set_up_failures();

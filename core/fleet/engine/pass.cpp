@@ -4,19 +4,20 @@
 
 namespace rehearse::fleet {
 
-Pass::Pass(Engine& engine) : engine_(engine), heaps_(engine.quota().queues()) {
+Pass::Pass(Engine& engine)
+    : engine_(engine), apart_(engine.quota().separates()), heaps_(apart_ ? engine.quota().queues() : 1) {
   std::vector<WaitingGroup>& groups = engine.waiting().groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     groups[g].looked = false;
     if (groups[g].jobs.empty()) continue;
-    const auto queue = static_cast<std::size_t>(groups[g].queue);
-    if (heaps_[queue].empty()) queues_.push_back(groups[g].queue);
-    push(groups[g].queue, static_cast<int>(g), groups[g].jobs.begin());
+    const int line = line_of(groups[g].queue);
+    if (nth(heaps_, line).empty()) lines_.push_back(line);
+    push(line, static_cast<int>(g), groups[g].jobs.begin());
   }
 }
 
-void Pass::push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at) {
-  nth(heaps_, queue).push({at->first, group, at});
+void Pass::push(int line, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at) {
+  nth(heaps_, line).push({at->first, group, at});
 }
 
 JobState* Pass::next() {
@@ -26,41 +27,37 @@ JobState* Pass::next() {
 }
 
 JobState* Pass::first() {
-  current_ = -1;
+  int first = -1;
   double low = 0;
-  for (const int q : queues_) {
-    const Heap& heap = nth(heaps_, q);
+  for (const int line : lines_) {
+    const Heap& heap = nth(heaps_, line);
     if (heap.empty()) continue;
-    const JobState& head = engine_.job(heap.top().at->second);
-    const double rank = engine_.quota().rank(q, engine_.shape(head).least_milli, engine_.pools_of(head));
-    if (current_ < 0 || rank < low || (rank == low && heap.top().key < nth(heaps_, current_).top().key))
-      current_ = q, low = rank;
+    double rank = 0;
+    if (apart_) {
+      const JobState& head = engine_.job(heap.top().at->second);
+      rank = engine_.quota().rank(line, engine_.shape(head).least_milli, engine_.pools_of(head));
+    }
+    if (first < 0 || rank < low || (rank == low && heap.top().key < nth(heaps_, first).top().key))
+      first = line, low = rank;
   }
-  return current_ < 0 ? nullptr : &engine_.job(nth(heaps_, current_).top().at->second);
+  return first < 0 ? nullptr : &engine_.job(nth(heaps_, first).top().at->second);
 }
 
 /// Moves its group's cursor to the job behind it.
 void Pass::advance(JobState& j) {
-  Heap& heap = nth(heaps_, j.queue);
-  const Cursor c = heap.top();
-  heap.pop();
+  const int line = line_of(j.queue);
+  const Cursor c = nth(heaps_, line).top();
+  nth(heaps_, line).pop();
   const auto behind = std::next(c.at);
-  if (behind != engine_.waiting()[c.group].jobs.end()) push(j.queue, c.group, behind);
+  if (behind != engine_.waiting()[c.group].jobs.end()) push(line, c.group, behind);
 }
 
 void Pass::pass_over(JobState& j) { advance(j); }
-void Pass::set_aside(JobState& j) { nth(heaps_, j.queue).pop(); }
-
-void Pass::set_aside_queue(JobState& j) {
-  if (engine_.quota().separates()) {
-    nth(heaps_, j.queue) = {};
-    return;
-  }
-  for (Heap& heap : heaps_) heap = {};
-}
+void Pass::set_aside(JobState& j) { nth(heaps_, line_of(j.queue)).pop(); }
+void Pass::set_aside_queue(JobState& j) { nth(heaps_, line_of(j.queue)) = {}; }
 
 void Pass::note(const JobState& j, Why why) {
-  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j.queue, j.shape)];
+  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j)];
   if (g.looked) return;
   g.until(now());
   g.why = why;
@@ -68,7 +65,7 @@ void Pass::note(const JobState& j, Why why) {
 }
 
 std::optional<Holding> Pass::room(JobState& j, int& gpus) {
-  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j.queue, j.shape)];
+  WaitingGroup& g = engine_.waiting()[engine_.waiting().group_of(j)];
   if (g.no_room_at == engine_.releases()) return std::nullopt;
   const Request& r = engine_.shape(j).request;
   const int least = r.elastic() ? r.min_gpus : r.gpus;

@@ -44,7 +44,9 @@ class Pass {
   };
   using Heap = std::priority_queue<Cursor, std::vector<Cursor>, std::greater<>>;
 
-  void push(int queue, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at);
+  /// Whom a queue's jobs stand in order with: those of the queue, or all where the quota does not separate queues.
+  [[nodiscard]] int line_of(int queue) const { return apart_ ? queue : 0; }
+  void push(int line, int group, std::set<std::pair<OrderKey, JobId>>::const_iterator at);
   /// Of the candidates that are left, ready or not.
   [[nodiscard]] JobState* first();
   void advance(JobState& j);
@@ -54,9 +56,9 @@ class Pass {
   void note(const JobState& j, Why why);
 
   Engine& engine_;
-  std::vector<int> queues_;  ///< Leaves with waiting jobs.
-  std::vector<Heap> heaps_;  ///< By tree node.
-  int current_ = -1;         ///< Queue of what next() returned.
+  bool apart_;
+  std::vector<int> lines_;   ///< With waiting jobs.
+  std::vector<Heap> heaps_;  ///< By line.
 };
 
 }  // namespace rehearse::fleet

@@ -26,7 +26,7 @@ std::vector<int> indices_of(const std::vector<std::string>& names, const std::ve
 
 Placer::Placer(const Machines& machines, const std::vector<Job>& jobs, std::unique_ptr<Placement> placement,
                std::uint64_t seed)
-    : placement_(std::move(placement)) {
+    : placement_(std::move(placement)), keeps_(placement_->keeps()) {
   const auto less = [](const Request* a, const Request* b) { return key_of(*a) < key_of(*b); };
   std::map<const Request*, int, decltype(less)> known(less);
   for (const Job& job : jobs) {
@@ -82,39 +82,73 @@ bool Placer::model_suits(const PodKind& kind, int model) const {
   return kind.models.empty() || std::find(kind.models.begin(), kind.models.end(), model) != kind.models.end();
 }
 
-int Placer::best_node(const Machines& m, int pool, int kind) {
-  const PodKind& k = nth(kinds_, kind);
+const Placer::Kept& Placer::seen(const Machines& m, int node, int kind) {
   std::vector<Kept>& kept = nth(kept_, kind);
   if (kept.empty()) kept.resize(at(m.count()));
-  const bool keeps = placement_->keeps();
+  Kept& out = nth(kept, node);
+  const Machines::State& s = m[node];
+  if (keeps_ && out.version == s.version) return out;
+  const PodKind& k = nth(kinds_, kind);
+  out.version = s.version;
+  out.fits = model_suits(k, s.model) && m.fits(node, k.pod);
+  if (out.fits) out.score = placement_->score(m, node, k.pod);
+  return out;
+}
+
+int Placer::best_node(const Machines& m, int pool, int kind) {
   int best = -1;
   double high = -std::numeric_limits<double>::infinity();
-  for (const int node : m.in_pool(pool)) {
-    Kept& old = nth(kept, node);
-    const Machines::State& s = m[node];
-    if (!keeps || old.version != s.version) {
-      old.version = s.version;
-      old.fits = model_suits(k, s.model) && m.fits(node, k.pod);
-      if (old.fits) old.score = placement_->score(m, node, k.pod);
-    }
-    if (old.fits && (best < 0 || old.score > high)) best = node, high = old.score;
-  }
+  for (const int node : m.in_pool(pool))
+    if (const Kept& k = seen(m, node, kind); k.fits && (best < 0 || k.score > high)) best = node, high = k.score;
   return best;
+}
+
+void Placer::take(Machines& m, int node, int kind, Holding& out) {
+  const Pod& pod = nth(kinds_, kind).pod;
+  const bool fraction = pod.gpus > 0 && pod.milli < kWholeGpu;
+  m.take(node, pod, fraction ? placement_->share(m, node, pod) : -1, out);
+}
+
+/// As best_node for each of `count` pods in turn, where nothing changes between them but the node that one takes.
+bool Placer::place_alike(Machines& m, int pool, int kind, std::ptrdiff_t count, Holding& out) {
+  using Candidate = std::pair<double, int>;  // Score, and the node below zero: of equal ones the first comes first.
+  std::vector<Candidate> nodes;
+  for (const int node : m.in_pool(pool))
+    if (const Kept& k = seen(m, node, kind); k.fits) nodes.emplace_back(k.score, -node);
+  std::make_heap(nodes.begin(), nodes.end());
+  for (; count > 0; --count) {
+    if (nodes.empty()) return false;
+    std::pop_heap(nodes.begin(), nodes.end());
+    const int node = -nodes.back().second;
+    nodes.pop_back();
+    take(m, node, kind, out);
+    if (const Kept& k = seen(m, node, kind); k.fits) {
+      nodes.emplace_back(k.score, -node);
+      std::push_heap(nodes.begin(), nodes.end());
+    }
+  }
+  return true;
 }
 
 bool Placer::place_in(Machines& m, int pool, const std::vector<int>& pods, Holding& out) {
   std::vector<Pod> all;
   for (const int kind : pods) all.push_back(nth(kinds_, kind).pod);
   placement_->job(m, pool, all);
-  for (std::size_t i = 0; i < pods.size(); ++i) {
-    const int node = best_node(m, pool, pods[i]);
-    if (node < 0) {
-      m.give(out);
-      out = {};
-      return false;
+  const auto fail = [&] {
+    m.give(out);
+    out = {};
+    return false;
+  };
+  for (auto pod = pods.begin(); pod != pods.end();) {
+    const auto behind = std::find_if(pod, pods.end(), [pod](int kind) { return kind != *pod; });
+    if (behind - pod > 1 && keeps_) {
+      if (!place_alike(m, pool, *pod, behind - pod, out)) return fail();
+      pod = behind;
+      continue;
     }
-    const bool fraction = all[i].gpus > 0 && all[i].milli < kWholeGpu;
-    m.take(node, all[i], fraction ? placement_->share(m, node, all[i]) : -1, out);
+    const int node = best_node(m, pool, *pod);
+    if (node < 0) return fail();
+    take(m, node, *pod++, out);
   }
   return true;
 }

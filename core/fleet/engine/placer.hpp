@@ -41,11 +41,17 @@ class Placer {
   std::vector<int> pods_in(const Machines& m, const Shape& shape, int pool, int gpus);
   int kind_of(const Pod& pod, const std::vector<int>& models);
   bool place_in(Machines& m, int pool, const std::vector<int>& pods, Holding& out);
+  bool place_alike(Machines& m, int pool, int kind, std::ptrdiff_t count, Holding& out);
+  void take(Machines& m, int node, int kind, Holding& out);
+  struct Kept;
+  /// Whether a pod of `kind` fits the node, and its score there.
+  const Kept& seen(const Machines& m, int node, int kind);
   int best_node(const Machines& m, int pool, int kind);
   bool scatter(Machines& m, int pool, const Shape& shape, int gpus, Holding& out);
   [[nodiscard]] bool model_suits(const PodKind& kind, int model) const;
 
   std::unique_ptr<Placement> placement_;
+  bool keeps_;
   std::vector<Shape> shapes_;
   std::vector<int> shape_of_;
   std::vector<PodKind> kinds_;

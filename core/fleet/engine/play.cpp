@@ -107,6 +107,7 @@ void Engine::handle(const Event& e) {
   if (e.epoch != j.epoch || j.phase != Phase::running) return;
   if (e.kind == Kind::finish) {
     stop(j, Stop::finished);
+    order_->ended(j);
     return;
   }
   bring_up_to_date(j);
@@ -152,14 +153,14 @@ void Engine::expect_round() {
 }
 
 void Engine::weigh() {
-  if (!order_->weighs_all()) return;
+  if (!order_->weighs(now_)) return;
   std::vector<JobState*> jobs;
   for (const JobId id : running_) jobs.push_back(&job(id));
   for (const WaitingGroup& g : waiting_.groups())
     for (const auto& [key, id] : g.jobs) jobs.push_back(&job(id));
   std::sort(jobs.begin(), jobs.end(), [](const JobState* a, const JobState* b) { return a->number < b->number; });
-  if (order_->weigh(jobs, now_, machines_.capacity_milli() - machines_.down_milli()))
-    waiting_.sort_anew([this](JobId id) { return key(job(id)); });
+  order_->weigh(jobs, now_, machines_.capacity_milli() - machines_.down_milli());
+  waiting_.sort_anew([this](JobId id) { return key(job(id)); });
 }
 
 void Engine::look() {

@@ -1,6 +1,7 @@
 #pragma once
-// Jobs that wait, grouped: jobs of one queue and one shape can or cannot start alike, so that only the first of a group
-// is tried, and a look at thousands of jobs costs as much as a look at their kinds.
+// Jobs that wait, grouped: jobs of one queue and one shape can or cannot start alike, and so can those of one shape
+// where nothing depends on the queue. Only the first of a group is tried, and a look at thousands of jobs costs as much
+// as a look at their kinds.
 
 #include <array>
 #include <map>
@@ -13,7 +14,7 @@
 namespace rehearse::fleet {
 
 struct WaitingGroup {
-  int queue = 0, shape = 0;
+  int queue = 0;  ///< 0 where it is of all queues.
   std::set<std::pair<OrderKey, JobId>> jobs;
   std::int64_t milli = 0;              ///< Asked for by all its jobs, at least.
   Why why = Why::busy;                 ///< Why they wait, as of the last look.
@@ -30,13 +31,16 @@ struct WaitingGroup {
 
 class Waiting {
  public:
-  /// Group of a queue and a shape; made when it is first asked for.
-  [[nodiscard]] int group_of(int queue, int shape) {
-    const auto [at, fresh] = index_.try_emplace({queue, shape}, static_cast<int>(groups_.size()));
+  /// `by_queue`: whether a job may start depends on its queue.
+  explicit Waiting(bool by_queue) : by_queue_(by_queue) {}
+
+  /// Group of a job; made when it is first asked for.
+  [[nodiscard]] int group_of(const JobState& job) {
+    const int queue = by_queue_ ? job.queue : 0;
+    const auto [at, fresh] = index_.try_emplace({queue, job.shape}, static_cast<int>(groups_.size()));
     if (fresh) {
       groups_.push_back({});
       groups_.back().queue = queue;
-      groups_.back().shape = shape;
     }
     return at->second;
   }
@@ -45,7 +49,7 @@ class Waiting {
   [[nodiscard]] int count() const { return count_; }
 
   void add(JobState& job, const OrderKey& key, std::int64_t milli, double now) {
-    WaitingGroup& g = (*this)[group_of(job.queue, job.shape)];
+    WaitingGroup& g = (*this)[group_of(job)];
     g.until(now);
     g.jobs.emplace(key, job.id);
     g.milli += milli;
@@ -54,7 +58,7 @@ class Waiting {
   }
   /// Removes a job and returns how long it waited, by why.
   std::array<double, kWhys> remove(const JobState& job, const OrderKey& key, std::int64_t milli, double now) {
-    WaitingGroup& g = (*this)[group_of(job.queue, job.shape)];
+    WaitingGroup& g = (*this)[group_of(job)];
     g.until(now);
     g.jobs.erase({key, job.id});
     g.milli -= milli;
@@ -75,6 +79,7 @@ class Waiting {
   }
 
  private:
+  bool by_queue_;
   std::vector<WaitingGroup> groups_;
   std::map<std::pair<int, int>, int> index_;
   int count_ = 0;

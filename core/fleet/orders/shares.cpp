@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <vector>
 
 #include "core/fleet/order.hpp"
@@ -98,23 +97,21 @@ class Shares final : public Order {
     return {(j.attained_at(now) - a->attained + credit_) / a->share, -a->owed, 0, j.number};
   }
 
-  [[nodiscard]] bool weighs_all() const override { return true; }
+  void arrived(JobState&) override { changed_ = true; }
+  void ended(const JobState&) override { changed_ = true; }
 
   /// A job without a share waits for the next time at which shares are worked out, as in that program.
   [[nodiscard]] bool ready(const JobState& j) const override { return account_of(j.id) != nullptr; }
   [[nodiscard]] double again() const override { return changed_ ? weighed_ + reset_ : kNever; }
+  [[nodiscard]] bool weighs(double now) const override {
+    return changed_ && (now >= weighed_ + reset_ || weighed_ <= 0);
+  }
 
-  bool weigh(const std::vector<JobState*>& jobs, double now, std::int64_t capacity) override {
-    std::vector<JobId> ids;
-    for (const JobState* j : jobs) ids.push_back(j->id);
-    changed_ = changed_ || ids != ids_;
-    ids_ = ids;
-    if (!changed_ || (now < weighed_ + reset_ && weighed_ > 0)) return false;
+  void weigh(const std::vector<JobState*>& jobs, double now, std::int64_t capacity) override {
     settle(jobs, now);
     hand_out(jobs, now, static_cast<double>(capacity) / kWholeGpu);
     weighed_ = now;
     changed_ = false;
-    return true;
   }
 
  private:
@@ -123,33 +120,33 @@ class Shares final : public Order {
     double attained = 0;  ///< When shares were worked out last.
     double owed = 0;      ///< Seconds that it should have run and did not, over all times.
     double isolated = 0, left = 0, fair = 0;
+    bool open = false;  ///< Since shares were first worked out with this job.
   };
 
   [[nodiscard]] const Account* account_of(JobId id) const {
-    const auto at = accounts_.find(id);
-    return at == accounts_.end() ? nullptr : &at->second;
+    const std::size_t i = at(id);
+    return i < accounts_.size() && accounts_[i].open ? &accounts_[i] : nullptr;
   }
 
-  /// Counts what jobs received against their shares, and forgets those that are gone.
+  /// Counts what jobs received against their shares.
   void settle(const std::vector<JobState*>& jobs, double now) {
-    std::map<JobId, Account> kept;
     for (const JobState* j : jobs) {
-      Account a = accounts_[j->id];
+      if (accounts_.size() <= at(j->id)) accounts_.resize(at(j->id) + 1);
+      Account& a = nth(accounts_, j->id);
       const double got = j->attained_at(now);
       a.owed += a.share * (now - weighed_) - (got - a.attained);
       a.attained = got;
       const double left = j->left_at(now);
       if (a.fair > 0) a.isolated += std::max(0.0, a.left - left) / a.fair;
       a.left = left;
-      kept.emplace(j->id, a);
+      a.open = true;
     }
-    accounts_ = std::move(kept);
   }
 
   void hand_out(const std::vector<JobState*>& jobs, double now, double gpus) {
     std::vector<Wish> wishes;
     for (const JobState* j : jobs) {
-      const Account& a = accounts_[j->id];
+      const Account& a = nth(accounts_, j->id);
       const double wants =
           std::max(1e-3, static_cast<double>(j->job->request.gpus) * j->job->request.milli / kWholeGpu);
       const double fair = std::min(1.0, gpus / static_cast<double>(jobs.size()) / wants);
@@ -157,7 +154,7 @@ class Shares final : public Order {
     }
     divide_(wishes, gpus);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      Account& a = accounts_[jobs[i]->id];
+      Account& a = nth(accounts_, jobs[i]->id);
       a.share = wishes[i].share;
       a.fair = wishes[i].fair;
     }
@@ -169,9 +166,8 @@ class Shares final : public Order {
   Divide divide_;
   double reset_, credit_;
   double weighed_ = 0;
-  bool changed_ = false;
-  std::vector<JobId> ids_;
-  std::map<JobId, Account> accounts_;
+  bool changed_ = false;           ///< Jobs came or went since then.
+  std::vector<Account> accounts_;  ///< By job.
 };
 
 OrderFactory factory_of_shares(Divide divide) {

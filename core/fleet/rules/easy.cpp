@@ -98,7 +98,7 @@ class Easy final : public Rule {
         pass.set_aside(j);
       return;
     }
-    const int group = e.waiting().group_of(j.queue, j.shape);
+    const int group = e.waiting().group_of(j);
     if (full.contains(group)) return pass.pass_over(j);
     const Holding kept = free_part(e.machines(), promise.held);
     e.machines().take_again(kept);

@@ -41,19 +41,19 @@ class Preempt final : public Rule {
     std::vector<std::int64_t> free;
     for (std::size_t p = 0; p < e.machines().pools().size(); ++p)
       free.push_back(e.machines().free_milli(static_cast<int>(p)));
-    std::vector<JobState*> compete;
+    std::vector<std::pair<OrderKey, JobState*>> compete;
     for (const auto& [key, j] : running) {
       if (!e.stoppable(*j)) continue;
       nth(free, e.pool_of(j->held)) += j->milli;
       e.count_out(j->queue, j->held);
-      compete.push_back(j);
+      compete.emplace_back(key, j);
     }
     std::vector<Counted> counted;
     std::size_t next = 0;
     JobState* waits = pass.next();
     while (next < compete.size() || waits) {
-      const bool runs = next < compete.size() && (!waits || e.key(*compete[next]) < e.key(*waits));
-      JobState& j = runs ? *compete[next++] : *waits;
+      const bool runs = next < compete.size() && (!waits || compete[next].first < e.key(*waits));
+      JobState& j = runs ? *compete[next++].second : *waits;
       if (runs) {
         const int pool = e.pool_of(j.held);
         const bool stays = nth(free, pool) >= j.milli && e.admits_again(j);
@@ -79,7 +79,7 @@ class Preempt final : public Rule {
       waits = pass.next();
     }
     for (const Counted& c : counted) e.count(c.queue, -c.amounts, c.pool);
-    for (JobState* j : compete) e.count_in(j->queue, j->held);
+    for (const auto& [key, j] : compete) e.count_in(j->queue, j->held);
   }
 
   struct Counted {

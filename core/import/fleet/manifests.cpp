@@ -138,6 +138,8 @@ class Manifests {
     kai_queues();
     for (const char* kind : {"Job", "JobSet", "TrainJob"})
       for (const Object& o : objects_[kind]) job(o, kind);
+    if (left_out_ > kMostNamed)
+      to_.notes.push_back(fmt::format("{} more ask for no GPUs and are left out", left_out_ - kMostNamed));
     std::string passed_over;
     for (const auto& [kind, list] : objects_)
       if (!known(kind)) passed_over += fmt::format("{}{} {}", passed_over.empty() ? "" : ", ", list.size(), kind);
@@ -376,7 +378,9 @@ class Manifests {
     if (name.empty()) name = text_at(at(o.node, {"metadata", "generateName"}));
     const Size size = size_of(o, kind);
     if (size.gpus <= 0) {
-      to_.notes.push_back(fmt::format("{}: {} {} asks for no GPUs and is left out", o.where, kind, name));
+      if (++left_out_ <= kMostNamed)
+        to_.notes.push_back(fmt::format("{}: {} {} asks for no GPUs and is left out", o.where, kind,
+                                        name.empty() ? "without a name" : name));
       return;
     }
     if (const int before = names_[name]++; before > 0 || name.empty()) name += fmt::format("-{}", before);
@@ -405,6 +409,8 @@ class Manifests {
   std::vector<std::string> flavors_;                    // That quotas are stated by; empty: over all.
   std::map<std::string, std::string> local_;            // LocalQueue, as namespace/name, to ClusterQueue.
   std::map<std::string, int> names_;
+  static constexpr int kMostNamed = 10;  ///< Of the jobs that are left out.
+  int left_out_ = 0;
   bool told_ = false;
 };
 
