@@ -87,7 +87,7 @@ const nodes_section = (timeline, hues, id, title) => {
     id: `nodes${id}`,
     title: `What stood on the nodes${title}`,
     keys: hues.keys,
-    see: `${capital(busiest.name)} was held most, ${percent(share)} of the time. A row is ${timeline.rows.some((r) => / to /.test(r.name)) ? 'a group of nodes' : 'a node'}; its height is all of its GPUs, and what is not coloured was free.`,
+    see: `Of all, ${busiest.name} was held most, ${percent(share)} of the time. A row is ${timeline.rows.some((r) => / to /.test(r.name)) ? 'a group of nodes' : 'a node'}; its height is all of its GPUs, and what is not coloured was free.`,
     chart: nodes_chart(timeline, hues),
     tables: [
       table(
@@ -117,7 +117,7 @@ const queues_sections = (f, timeline, hues, path, id, title) => {
   section({
     id: `queues${id}`,
     title: `Queues against what they are guaranteed${title}`,
-    see: `${capital(largest_by(leaves, (q) => q.wait_p90_s).name)} waits longest: 9 of 10 of its jobs up to ${hours_text(largest_by(leaves, (q) => q.wait_p90_s).wait_p90_s)}.`,
+    see: `Queue ${largest_by(leaves, (q) => q.wait_p90_s).name} waits longest: 9 of 10 of its jobs up to ${hours_text(largest_by(leaves, (q) => q.wait_p90_s).wait_p90_s)}.`,
     tables: [
       table(
         'Queues, GPUs on average',
@@ -161,7 +161,7 @@ const waiters_section = (f, path, id, title) => {
   section({
     id: `waiters${id}`,
     title: `Who waited longest${title}`,
-    see: `${fixed(waited.length, 0)} of ${plural(f.all.jobs, 'job')} waited. ${capital(most.name)} waited ${hours_text(most.waiting_s)}, mostly for ${why(most)}${most.after ? `, until ${most.after} gave its GPUs back` : ''}.`,
+    see: `${fixed(waited.length, 0)} of ${plural(f.all.jobs, 'job')} waited. Job ${most.name} waited ${hours_text(most.waiting_s)}, mostly for ${why(most)}${most.after ? `, until ${most.after} gave its GPUs back` : ''}.`,
     tables: [
       table(
         'Jobs',

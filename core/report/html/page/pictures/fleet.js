@@ -109,7 +109,7 @@ const queue_chart = (course, timeline, guaranteed, hue) => {
     option: (view) => ({
       grid: { left: 52, right: 18, top: 36, bottom: 34 },
       xAxis: time_span(view, timeline),
-      yAxis: { type: 'value', name: 'GPUs', nameGap: 10, ...round_axis(top), min: 0, ...axis_style(view.theme, { axisLabel: { formatter: (v) => significant(v, 3) } }) },
+      yAxis: { type: 'value', name: 'GPUs', ...round_axis(top), min: 0, ...axis_style(view.theme, { axisLabel: { formatter: (v) => significant(v, 3) } }), nameGap: 12 },
       tooltip: {
         trigger: 'axis',
         formatter: (ps) => `${hours_text(ps[0].value[0])}<br>${ps.map((p) => `${p.seriesName}: <b>${significant(p.value[1], 3)}</b>`).join('<br>')}`,
