@@ -136,6 +136,7 @@ struct Interruption {
                           ///< preemption, and everything since the last start is lost at a failure.
   Seconds resize{0};      ///< As `restart`, when an elastic job gets more or fewer GPUs.
   Seconds start{0};       ///< As `restart`, at the first start: images are pulled, data are read.
+  Seconds write{0};       ///< Time in which a checkpoint is written and no work is done.
 };
 
 /// A node that is away from `down` until `up`.

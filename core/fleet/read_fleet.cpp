@@ -177,6 +177,9 @@ void read_times(ObjectReader& top, Fleet& f) {
     f.interruption.start = r->quantity<Seconds>("start", Seconds{0});
     f.interruption.checkpoint = r->quantity<Seconds>("checkpoint", Seconds{0});
     f.interruption.resize = r->quantity<Seconds>("resize", Seconds{0});
+    f.interruption.write = r->quantity<Seconds>("write", Seconds{0});
+    if (f.interruption.write.value() > 0 && f.interruption.checkpoint.value() <= 0)
+      r->fail("write", "takes time, but 'checkpoint' does not say how often", "for example \"checkpoint\": \"30min\"");
     r->finish();
   }
   if (std::optional<ObjectReader> r = top.optional_object("failures")) {

@@ -37,7 +37,7 @@ struct JobResult {
   int after = -1;          ///< Index of the job whose GPUs came free when it first started; -1: it didn't wait for one.
   double gpu_seconds = 0;  ///< Held.
   double lost_gpu_seconds = 0;  ///< Of it, work that was done again.
-  double idle_gpu_seconds = 0;  ///< Of it, restarts and resizes.
+  double idle_gpu_seconds = 0;  ///< Of it, restarts, resizes and checkpoints.
 
   [[nodiscard]] Seconds completion(Seconds arrival) const { return finished - arrival; }
 };
@@ -47,7 +47,7 @@ struct Account {
   double capacity = 0;
   double useful = 0;    ///< Work that counts.
   double lost = 0;      ///< Work that was done again after an interruption.
-  double restarts = 0;  ///< Held by jobs that start again or change their size.
+  double restarts = 0;  ///< Held by jobs that start again, change their size or write a checkpoint.
   double down = 0;      ///< Nodes that were away.
   /// Free while a job waits that wanted them, by why it waits. `busy` is what is free beside a job that needs more.
   std::array<double, kWhys> waited_for{};

@@ -54,6 +54,8 @@ void Engine::set_up_jobs() {
     s.number = static_cast<int>(n);
     s.arrival = job.arrival.value();
     s.left = s.saved = job.duration.value();
+    s.every = fleet_.interruption.checkpoint.value();
+    s.write = fleet_.interruption.write.value();
     push(s.arrival, Kind::arrival, i);
     ++coming_;
   }
@@ -101,8 +103,7 @@ bool Engine::admits(const JobState& j, std::int64_t milli) const {
 double Engine::expected_end(const JobState& j) const {
   const double told = j.job->estimate.value() > 0 ? j.job->estimate.value() : j.job->duration.value();
   const double over = j.job->duration.value() - told;  // Below 0 where more time was asked for than it takes.
-  const double from = std::max(j.since, j.ready);
-  return std::max(now_, from + (j.left - over) / j.speed);
+  return std::max(now_, j.end_of(j.left - over));
 }
 
 bool Engine::ends_before(const JobState& a, const JobState& b) const {
@@ -113,14 +114,12 @@ bool Engine::ends_before(const JobState& a, const JobState& b) const {
 double Engine::expected_time(const JobState& j) const {
   const double told = j.job->estimate.value() > 0 ? j.job->estimate.value() : j.job->duration.value();
   const double restart = (j.interrupted ? fleet_.interruption.restart : fleet_.interruption.start).value();
-  return restart + std::max(0.0, j.left - (j.job->duration.value() - told));
+  return restart + j.with_writes(std::max(0.0, j.left - (j.job->duration.value() - told)));
 }
 
 bool Engine::stoppable(const JobState& j) const { return j.job->preemptible && j.began < now_ && now_ >= safe_from(j); }
 
-double Engine::safe_from(const JobState& j) const {
-  return j.ready + std::max(fleet_.interruption.checkpoint.value(), j.ready - j.began);
-}
+double Engine::safe_from(const JobState& j) const { return j.ready + std::max(j.every + j.write, j.ready - j.began); }
 
 double Engine::speed_of(const JobState& j, int gpus, const Holding& held) const {
   const Request& r = j.job->request;
@@ -134,8 +133,8 @@ double Engine::speed_of(const JobState& j, int gpus, const Holding& held) const 
 void Engine::bring_up_to_date(JobState& j) {
   JobResult& r = nth(result_.jobs, j.id);
   const double passed = now_ - j.since, gpus = static_cast<double>(j.milli) / kWholeGpu;
-  const double idle = std::clamp(j.ready - j.since, 0.0, passed);
-  j.left = std::max(0.0, j.left - (passed - idle) * j.speed);
+  const double works = j.worked_until(now_), idle = passed - works;
+  j.left = std::max(0.0, j.left - works * j.speed);
   j.attained += passed;
   j.attained_gpu += passed * gpus;
   r.running += Seconds{passed};
@@ -211,9 +210,11 @@ void Engine::stop(JobState& j, Stop why, bool given) {
   bring_up_to_date(j);
   end_stay(j);
   JobResult& r = nth(result_.jobs, j.id);
-  const double every = fleet_.interruption.checkpoint.value() * j.speed, done = j.saved - j.left;
+  const double every = j.every * j.speed, done = j.saved - j.left;
   double kept = done;
-  if (every > 0)
+  if (j.write > 0)
+    kept = std::min(done, j.written(now_) * every);
+  else if (every > 0)
     kept = std::min(done, std::floor(done / every + 1e-9) * every);
   else if (why == Stop::failed)
     kept = 0;

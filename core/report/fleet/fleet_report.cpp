@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, double>> account_rows(const fleet::Account& a
   const auto free = [&a](Why w) { return nth(a.waited_for, w); };
   return {{"useful work", a.useful},
           {"work done again", a.lost},
-          {"restarts", a.restarts},
+          {"restarts, checkpoints", a.restarts},
           {"nodes away", a.down},
           {"free: quota", free(Why::quota)},
           {"free: fragments", free(Why::fragments)},

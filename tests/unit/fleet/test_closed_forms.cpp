@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 
+#include "core/plan/reliability.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/fleet/fleets.hpp"
 
@@ -143,4 +144,26 @@ TEST_CASE("shortest remaining time first has the least mean completion time of a
   };
   const double least = mean("shortest");
   for (const char* order : {"arrival", "attained", "attained_time", "smallest", "priority"}) CHECK(mean(order) > least);
+}
+
+TEST_CASE("failures, checkpoints and restarts leave the share of time that Daly's formula says") {
+  // Share of the time that is work: checkpoint_efficiency, for failures at exponential times, also in restarts and
+  // writes.
+  constexpr double kMtbf = 10'000, kRestart = 600;
+  for (const auto& [every, write] : {std::pair{600.0, 60.0}, {3'000, 300}, {3'000, 0}, {12'000, 600}}) {
+    CAPTURE(every, write);
+    double work = 0, time = 0;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      Fleet f = testing::small_fleet(1, 1, {{0, 1e7, 1}});
+      f.interruption = {.restart = Seconds{kRestart},
+                        .checkpoint = Seconds{every},
+                        .start = Seconds{kRestart},
+                        .write = Seconds{write}};
+      f.failures = {.mtbf = Seconds{kMtbf}, .repair = Seconds{1e-3}, .seed = seed};
+      const FleetResult r = run_fleet(f, {.record = false, .progress = {}, .stop = {}});
+      work += f.jobs[0].duration.value(), time += r.jobs[0].finished.value();
+    }
+    const double formula = checkpoint_efficiency(Seconds{every}, Seconds{write}, Seconds{kRestart}, Seconds{kMtbf});
+    CHECK(work / time == Approx(formula).epsilon(0.02));
+  }
 }

@@ -65,6 +65,38 @@ TEST_CASE("an interrupted job does what it lost again, and pays for its restart"
   CHECK(r.account.total() == Approx(130));
 }
 
+TEST_CASE("checkpoints take time, and one that is not written to its end saves nothing") {
+  // 10 s of start, and 5 s of writing after each 20 s of work: none after the last.
+  const auto alone = [](double duration) {
+    Fleet f = small_fleet(1, 2, {{0, duration, 2}});
+    f.interruption = {.restart = Seconds{7}, .checkpoint = Seconds{20}, .start = Seconds{10}, .write = Seconds{5}};
+    return f;
+  };
+  for (const auto& [duration, end] : {std::pair{15.0, 25.0}, {20, 30}, {30, 45}, {40, 55}, {41, 61}, {100, 130}}) {
+    CAPTURE(duration);
+    const FleetResult r = run_fleet(alone(duration));
+    CHECK(r.jobs[0].finished == Seconds{end});
+    CHECK(r.account.useful == 2 * duration);
+    CHECK(r.account.restarts == Approx(2 * (end - duration)));
+  }
+  // The first checkpoint is written from 30 to 35, the second from 55 to 60.
+  for (const auto& [down, kept, lost] :
+       {std::tuple{4.0, 0.0, 0.0}, {29, 0, 19}, {33, 0, 20}, {35, 20, 0}, {40, 20, 5}, {58, 20, 20}, {61, 40, 1}}) {
+    CAPTURE(down);
+    Fleet f = alone(100);
+    f.outages = {{"n0", Seconds{down}, Seconds{70}}};
+    const FleetResult r = run_fleet(f);
+    const double left = 100 - kept, writes = std::ceil(left / 20) - 1;
+    CHECK(r.jobs[0].finished.value() == Approx(70 + 7 + left + 5 * writes));
+    CHECK(r.jobs[0].lost_gpu_seconds == Approx(2 * lost));
+    CHECK(r.account.useful == Approx(200));
+  }
+  // A failure in a restart takes nothing away that was saved.
+  Fleet f = alone(100);
+  f.outages = {{"n0", Seconds{40}, Seconds{70}}, {"n0", Seconds{72}, Seconds{80}}};
+  CHECK(run_fleet(f).jobs[0].finished == Seconds{80 + 7 + 80 + 15});
+}
+
 TEST_CASE("a node that goes away takes its jobs with it") {
   Fleet f = small_fleet(2, 4, {{0, 100, 8}});
   f.outages = {{"n1", Seconds{40}, Seconds{60}}};

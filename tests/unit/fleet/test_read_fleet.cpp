@@ -67,6 +67,7 @@ TEST_CASE("mistakes in a fleet's file say where they are and what is valid") {
   CHECK(has(refusal({"pools.0.machine=dgx_a1000"}), "f.json: /pools/0/machine"));
   CHECK(has(refusal({"cluster=selene"}), "stands beside"));
   CHECK(has(refusal({"jobs=[]"}), "no job"));
+  CHECK(has(refusal({"interruption={\"write\": \"5min\"}"}), "how often"));
   CHECK(refusal({}) == "accepted");
 }
 

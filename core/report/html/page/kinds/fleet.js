@@ -14,7 +14,7 @@ const kAccountLook = {
 const kAccountWords = {
   useful: 'work that counts',
   lost: 'work done again',
-  restarts: 'restarts and resizes',
+  restarts: 'restarts, resizes and checkpoints',
   down: 'nodes that were away',
   'free: order': 'free, kept for another job',
   'free: quota': 'free, but the quota is used up',
