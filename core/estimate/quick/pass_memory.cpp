@@ -14,7 +14,7 @@ void PassMemoryWalk::add(const MemoryCall& call, int times) {
     out_.host_kept[s] += net * times;
   }
   Amounts each = c.at_end;
-  look(c, 0);
+  look(call, 0, each, 0);
   if (call.on_compute) {
     subtract(each, c.beside);
   } else {
@@ -26,9 +26,12 @@ void PassMemoryWalk::add(const MemoryCall& call, int times) {
     out_.leaving = {};
   }
   rehearse::add(now_, each);
+  now_in_all_ = sum(now_);
   if (times == 1) return;
-  for (const int i : {0, times - 2}) look(c, i, each);
+  const double each_in_all = sum(each);
+  for (const int i : {0, times - 2}) look(call, i, each, each_in_all);
   for (std::size_t i = 0; i < each.size(); ++i) now_[i] += each[i] * (times - 1);
+  now_in_all_ += each_in_all * (times - 1);
 }
 
 void PassMemoryWalk::add(const std::vector<MemoryCall>& calls, int times) {
@@ -45,13 +48,14 @@ PassMemory PassMemoryWalk::result() {
   return out_;
 }
 
-void PassMemoryWalk::look(const BodyCurve& c, int before, const Amounts& each) {
-  Amounts here = now_;
-  for (std::size_t i = 0; i < here.size(); ++i) here[i] += c.at_peak[i] + each[i] * before;
+void PassMemoryWalk::look(const MemoryCall& call, int before, const Amounts& each, double each_in_all) {
   double& most = kernels_ ? out_.after : out_.until_kernels;
-  if (sum(here) <= most) return;
-  most = sum(here);
-  (kernels_ ? out_.at_after : out_.at_until) = here;
+  const double in_all = now_in_all_ + call.peak + each_in_all * before;
+  if (in_all <= most) return;
+  most = in_all;
+  Amounts& here = kernels_ ? out_.at_after : out_.at_until;
+  here = now_;
+  for (std::size_t i = 0; i < here.size(); ++i) here[i] += call.curve->at_peak[i] + each[i] * before;
 }
 
 }  // namespace rehearse

@@ -49,10 +49,11 @@ class PassMemoryWalk {
   [[nodiscard]] PassMemory result();
 
  private:
-  void look(const BodyCurve& c, int before, const Amounts& each = {});
+  void look(const MemoryCall& call, int before, const Amounts& each, double each_in_all);
 
   PassMemory out_;
   Amounts now_{};
+  double now_in_all_ = 0;
   bool kernels_ = false;
 };
 

@@ -98,13 +98,45 @@ double QuickPipeline::lost_beside(const ComputeWork& work, const Interference& l
   return beside_.lost;
 }
 
-/// The pass after which a chunk's gradients are final, with the reductions it sets off.
+/// The pass after which a chunk's gradients are final, with the reductions it sets off. Where no call runs when it
+/// begins, all that follows moves with that moment, and with what kernels lose beside a message that has left before
+/// the first reduction begins.
 void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
+  const double begin = lane.free, sending = std::max(0.0, lane.sent_end - begin);
+  if (lane.sides_end > begin) {
+    reduce_behind(v, pass, lane);
+    return;
+  }
+  LastBackward& known = nth(last_backwards_, kind_of_stage(v.stage) * costs_->places + place_of(v));
+  QuickLane::Side& side = nth(lane.sides, costs_->mesh->reductions());
+  const double lost = sending * lane.sent_lost;
+  if (known.pass == pass.pass && known.seconds == pass.seconds && sending <= known.until_call) {
+    lane.slowed += known.slowed + lost;
+    lane.free = begin + known.lasts + lost;
+    if (!known.calls) return;
+    side = known.side;
+    side.free += begin + lost;
+    lane.sides_end = side.free;
+    return;
+  }
+  const double slowed = lane.slowed;
+  known.until_call = reduce_behind(v, pass, lane);
+  known.pass = sending <= known.until_call ? pass.pass : nullptr;
+  known.seconds = pass.seconds;
+  known.slowed = lane.slowed - slowed - lost;
+  known.lasts = lane.free - begin - lost;
+  known.calls = lane.sides_end > begin;
+  known.side = side;
+  known.side.free -= begin + lost;
+}
+
+/// Plays such a pass; returns its seconds up to the first of the reductions.
+double QuickPipeline::reduce_behind(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) {
   const ChunkPass& p = *pass.pass;
   const MeshStage& stage = nth(costs_->mesh->stages(), kind_of_stage(v.stage));
   const int place = place_of(v), chunk = costs_->mesh->one_chunk() ? 0 : place;
   const int base = costs_->mesh->one_chunk() ? costs_->layout->blocks_before(stage.role, place, 1) : 0;
-  double done = 0;
+  double done = 0, first = pass.seconds;
   const std::vector<MeshCall>& calls = stage.calls;
   const int end = base + nth(costs_->passes, kPassKinds * v.content).pass->blocks();
   // Those of one chunk are in the order of their blocks.
@@ -115,6 +147,7 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
     if (call.chunk != chunk || call.blocks > end) continue;
     const double offset = nth(p.offsets, call.blocks - base);
     compute(lane, offset - done, 0);
+    first = std::min(first, offset);
     done = offset;
     QuickLane::Side& side = nth(lane.sides, costs_->mesh->reductions());
     side.free = std::max(lane.free, side.free) + call.seconds;
@@ -124,6 +157,7 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
     lane.sides_end = std::max(lane.sides_end, side.free);
   }
   compute(lane, pass.seconds - done, 0);
+  return first;
 }
 
 /// One call on its streams, not before `from`; returns its end. What it takes from kernels is that of all that waits on
@@ -394,6 +428,10 @@ void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickC
   for (int s = 0; s < stages; ++s) nth(lanes_, s) = nth(lanes, kind_of_stage(s));
   channels_.assign(static_cast<std::size_t>(channels_each_) * static_cast<std::size_t>(stages), {});
   if (stages > 1) set_channels();
+  if (number_ != costs.number) {
+    last_backwards_.assign(costs.mesh->stages().size() * static_cast<std::size_t>(costs.places), {});
+    number_ = costs.number;
+  }
   if (arrival_.size() < static_cast<std::size_t>(messages)) arrival_.resize(static_cast<std::size_t>(messages));
 }
 

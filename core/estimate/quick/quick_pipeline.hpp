@@ -4,6 +4,7 @@
 // kernels beside them is booked with the pass that sends one and the pass that needs one.
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -77,6 +78,7 @@ struct QuickCosts {
   bool blocking = false;
   bool back = false;            ///< Some chunks run back along the stages.
   bool several = false;         ///< The first backward of a step differs from others.
+  std::uint64_t number = 0;     ///< Of the scenario: each has another.
   ChunkPairs* pairs = nullptr;  ///< Where the schedule pairs passes.
   /// By kind of stage, chunk of the stage, Pass, and whether it is the first and the last of the step; empty where
   /// passes have no calls of their own.
@@ -110,6 +112,7 @@ class QuickPipeline {
   void wait_long(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane);
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane);
+  double reduce_behind(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane);
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane);
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane,
                   const Visit* ahead = nullptr);
@@ -147,7 +150,17 @@ class QuickPipeline {
     Interference load;
     double lost = 0;
   };
-  Beside beside_;                                 ///< Asked last.
+  Beside beside_;  ///< Asked last.
+  /// What a chunk's last backward does, from where it begins, when no call runs there.
+  struct LastBackward {
+    const ChunkPass* pass = nullptr;
+    double seconds = 0, until_call = 0;  ///< Of the pass; of those up to the first call that it sets off.
+    double slowed = 0, lasts = 0;
+    bool calls = false;
+    QuickLane::Side side;
+  };
+  std::vector<LastBackward> last_backwards_;      ///< By kind of stage and chunk of the stage.
+  std::uint64_t number_ = 0;                      ///< Of the scenario that they are of.
   std::array<std::vector<double>, 2> call_ends_;  ///< Of the pass at hand, or of both of a pair.
   std::vector<double> block_ends_, whole_;        ///< Of the pass at hand: ends of blocks, of what each needs.
   std::vector<char> whole_by_copy_;               ///< Likewise: whether it is a copy that ends last.

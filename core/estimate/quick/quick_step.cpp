@@ -99,6 +99,7 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
 
 void QuickStep::set_costs(const QuickParts& parts) {
   const std::vector<const ChunkPasses*>& chunks = *parts.chunks;
+  ++costs_.number;
   costs_.mesh = parts.mesh;
   costs_.layout = parts.layout;
   costs_.pairs = parts.pairs;
@@ -147,6 +148,10 @@ void QuickStep::set_calls(const QuickParts& parts) {
   for (int kind = 0; kind < static_cast<int>(parts.mesh->stages().size()); ++kind) {
     for (int chunk = 0; chunk < parts.layout->places(); ++chunk) {
       for (int pass = 0; pass < kPasses; ++pass) {
+        if (pass >= static_cast<int>(Pass::backward_input) && !parts.blocks->splits()) {
+          costs_.calls.resize(costs_.calls.size() + 3);
+          continue;
+        }
         QuickMesh::Part part = part_of(parts, kind, chunk, static_cast<Pass>(pass));
         for (const auto& [first, last] : {std::pair{true, false}, {false, false}, {false, true}}) {
           part.first = first;
