@@ -186,7 +186,7 @@ Scenario with_references_from(Scenario s, const std::string& directory) {
     *reference = moved(*reference, directory);
   if (const std::string& devices = s.strategy.devices;
       !devices.empty() && !std::filesystem::path(devices).is_absolute())
-    s.strategy.devices = moved("./" + devices, directory);
+    s.strategy.devices = moved(is_file_reference(devices) ? devices : "./" + devices, directory);
   for (ClusterPart& part : s.cluster.parts) part.machine = moved(part.machine, directory);
   return s;
 }

@@ -63,7 +63,7 @@ INSTEAD = {
 
 
 # What is said of a plan, or of a network, that a target's software cannot train.
-REFUSALS = (" cannot do ", " trains decoder stacks ", " has no words for ", " is a hybrid")
+REFUSALS = (" cannot do ", " trains decoder stacks ", " has no words for ", " is a hybrid", " is written for up to ")
 
 
 def refusal(path, changes, target):
@@ -81,7 +81,7 @@ def within(path, changes, target):
     """The changes, with those of INSTEAD where the target's software cannot run the plan; nothing where it can't run that either."""
     for tried in (changes, changes + [w for c in INSTEAD.get(target, []) for w in ("--set", c)]):
         if not refusal(path, tried, target):
-            return tried
+            return tried if tried == changes or is_plan(path, tried) else None
         refusals.append(target)
     return None
 
@@ -108,8 +108,8 @@ def check(name, target, keys):
             with open(os.path.join(where, entry), "rb") as f:
                 expect(target, os.path.abspath(folder).encode() not in f.read(), f"{entry} holds a path of this machine")
         found = getattr(target_checks, target)(where, report, scenario)
+        exported.append(target)
         if found is not None:
-            exported.append(target)
             every_key(target, report, scenario, keys)
             for problem in known_targets.unsaid(target, report, scenario, found):
                 expect(target, False, problem)

@@ -38,7 +38,10 @@ def megatron(where, report, s):
                         ("--micro-batch-size", strategy["microbatch"]), ("--global-batch-size", training["global_batch"]), ("--seq-length", training["sequence_length"])):
         expect("megatron", same(found.get(flag, ""), str(value)), f"{flag} {found.get(flag)} != {value}")
     expect("megatron", ("--sequence-parallel" in found) == strategy["sequence_parallel"], "--sequence-parallel")
-    expect("megatron", found.get("--num-virtual-stages-per-pipeline-rank", "1") == str(strategy["virtual_stages"]) or strategy["schedule"] != "interleaved_1f1b", "virtual stages")
+    if strategy["schedule"] == "interleaved_1f1b":
+        layout = found.get("--pipeline-model-parallel-layout", "").strip("'")
+        chunks = layout.count("|") + 1 if layout else int(found.get("--num-virtual-stages-per-pipeline-rank", 1)) * strategy["pp"]
+        expect("megatron", chunks == strategy["virtual_stages"] * strategy["pp"], f"{chunks} chunks")
     expect("megatron", ("--use-distributed-optimizer" in found) == (strategy["zero_stage"] > 0), "--use-distributed-optimizer")
     expect("megatron", found.get("--recompute-granularity", "none") == strategy["recompute"], "--recompute-granularity")
 
@@ -181,7 +184,12 @@ def kubernetes(where, report, s):
     with open(os.path.join(where, "jobset.yaml")) as f:
         config, jobset = list(yaml.safe_load_all(f))
     expect("kubernetes", (config["apiVersion"], config["kind"]) == ("v1", "ConfigMap") and all(isinstance(v, str) for v in config["data"].values()), "ConfigMap")
-    expect("kubernetes", json.loads(config["data"]["scenario.json"])["strategy"] == s["strategy"], "the scenario in the ConfigMap is another")
+    told, strategy = json.loads(config["data"]["scenario.json"])["strategy"], dict(s["strategy"])
+    if strategy.get("devices"):  # A file of its own, beside it.
+        name = os.path.basename(strategy["devices"])
+        strategy["devices"] = "./" + name
+        expect("kubernetes", name in config["data"], "the list of devices is not in the ConfigMap")
+    expect("kubernetes", told == strategy, "the scenario in the ConfigMap is another")
     expect("kubernetes", (jobset["apiVersion"], jobset["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet"), "kind")
     jobs = jobset["spec"]["replicatedJobs"]
     expect("kubernetes", [j["template"]["spec"]["completions"] for j in jobs] == [n for _, n in machines(s)], "completions")
