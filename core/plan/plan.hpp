@@ -96,6 +96,10 @@ struct Plan {
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& origin,
                               const std::vector<std::string>& overrides = {});
 
+/// The keys of a plan's `reliability` alone, of another file that has them. Throws for unknown keys, wrong types,
+/// values out of range.
+[[nodiscard]] ReliabilitySettings read_reliability(ObjectReader& reader);
+
 /// Every key of a plan's own, "plan.deadline_days", in the order of the table.
 [[nodiscard]] std::vector<KeyHelp> plan_keys();
 /// Help on a key ("plan.reliability.restart") or group ("plan", "plan.economics"); ends in a newline. Throws with

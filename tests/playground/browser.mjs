@@ -68,7 +68,7 @@ export const open_page = async (browser, url, { width = 1280, height = 900, dark
     }
   };
   const key = async (name) => {
-    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, Enter: 13 }[name] });
+    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, Enter: 13, End: 35 }[name] });
   };
   const picture = async (file) => {
     const { cssContentSize } = await send('Page.getLayoutMetrics');

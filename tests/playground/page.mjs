@@ -90,9 +90,10 @@ try {
   await page.value("document.getElementById('control-base').focus()");
   for (let i = 0; i < 40 && (await page.value('document.activeElement.id')) !== 'control-strategy-pp'; ++i) await page.key('Tab');
   check((await page.value('document.activeElement.id')) === 'control-strategy-pp', 'Tab reaches the sliders');
-  await page.key('ArrowLeft');
+  await page.key('ArrowRight');
   await page.until(`document.documentElement.dataset.answered !== '${before}'`);
-  check((await page.value('location.hash')).includes('strategy.pp='), 'an arrow key moves one');
+  const moved = await page.value('location.hash');
+  check(moved.includes('strategy.pp=16'), `an arrow key moves one, past what does not divide the GPUs: ${moved}`);
 
   // Every picture has a sentence in its place for who does not see it, and none failed.
   await page.until("document.querySelector('#gantt') && !document.querySelector('.old')");
@@ -107,16 +108,50 @@ try {
   await lesson.until("document.querySelector('#part-lesson .chart')");
   check(true, 'a lesson is worked out');
 
+  // Step by step: each topic to its end, in pictures and words.
+  const stepped = [];
+  for (const [topic, end] of [
+    ['ring', /every GPU has the sum/],
+    ['pipeline', /compute/],
+    ['exchange', /times the mean, and all wait for it/],
+  ]) {
+    const steps = await open_page(browser, `${url}#view=steps&steps=${encodeURIComponent(`topic=${topic}&at=2`)}`);
+    await steps.until(`document.documentElement.dataset.stepped === '${topic}'`);
+    const at = () => steps.value("[document.getElementById('step').value, document.getElementById('step').max, document.querySelector('.step-sentence').textContent, document.querySelector('.stage').getAttribute('aria-label')]");
+    const [two] = await at();
+    await steps.value("document.getElementById('step').focus()");
+    await steps.key('ArrowRight');
+    const [three, last, sentence, label] = await at();
+    check(two === '2' && three === '3' && sentence === label, `${topic}: begins where the address says, and an arrow key goes on`);
+    check((await steps.value('location.hash')).includes('at%3D3'), `${topic}: the address holds the step`);
+    await steps.key('End');
+    const [at_end, , words] = await at();
+    check(at_end === last && end.test(words), `${topic}: ends with "${words}"`);
+    await steps.value("(document.getElementById('step').value = 3, document.getElementById('step').dispatchEvent(new Event('input')))");
+    stepped.push([steps, `steps_${topic}`]);
+  }
+
   const shown = [];
   for (const width of [390, 1280, 1920])
     for (const dark of [false, true]) {
       const p = await open_page(browser, url, { width, dark, height: width < 600 ? 844 : 1000 });
       await p.until("document.documentElement.dataset.played && !document.querySelector('.old')");
-      const over = await p.value('document.documentElement.scrollWidth - window.innerWidth');
-      check(over <= 0, `nothing is wider than ${width} pixels${dark ? ', dark' : ''}${over > 0 ? ` (by ${over})` : ''}`);
       shown.push([p, `${width}${dark ? '_dark' : ''}`]);
     }
-  shown.push([two, 'beside'], [lesson, 'lesson']);
+  shown.push([two, 'beside'], [lesson, 'lesson'], ...stepped);
+  for (const [name, address] of [
+    ['tasks', '#view=tasks&task=state_in_shards'],
+    ['lesson_ring', '#view=lessons&lesson=ring'],
+  ])
+    for (const width of [390, 1280]) {
+      const p = await open_page(browser, url + address, { width, dark: width === 390 });
+      await p.until("document.querySelector('.status').textContent === '' && document.documentElement.dataset.ready");
+      shown.push([p, `${name}_${width}`]);
+    }
+  for (const [p, name] of shown) {
+    const over = await p.value('document.documentElement.scrollWidth - window.innerWidth');
+    check(over <= 0, `nothing is wider than the page (${name})${over > 0 ? ` (by ${over})` : ''}`);
+  }
   if (option('--axe')) {
     const axe = readFileSync(option('--axe'), 'utf8');
     for (const [p, name] of shown) {

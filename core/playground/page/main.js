@@ -3,6 +3,7 @@
 const kViews = [
   ['plan', 'One plan'],
   ['beside', 'Two plans'],
+  ['steps', 'Step by step'],
   ['lessons', 'Lessons'],
   ['tasks', 'Tasks'],
 ];
@@ -25,8 +26,8 @@ const start = async () => {
   const ask_player = (request) => (player = player || open_worker(module))(request);
 
   let state = read_address();
-  const parts = Object.fromEntries(['estimate', 'suggestion', 'played', 'elsewhere', 'comparison', 'lessons', 'lesson', 'tasks', 'task'].map((id) => [id, part(id)]));
-  const shown_parts = { plan: ['estimate', 'suggestion', 'played', 'elsewhere'], beside: ['comparison', 'elsewhere'], lessons: ['lesson', 'lessons'], tasks: ['task', 'tasks'] };
+  const parts = Object.fromEntries(['estimate', 'suggestion', 'played', 'elsewhere', 'comparison', 'steps', 'lessons', 'lesson', 'tasks', 'task'].map((id) => [id, part(id)]));
+  const shown_parts = { plan: ['estimate', 'suggestion', 'played', 'elsewhere'], beside: ['comparison', 'elsewhere'], steps: ['steps'], lessons: ['lesson', 'lessons'], tasks: ['task', 'tasks'] };
   let waiting = 0,
     moves = 0;
 
@@ -86,6 +87,30 @@ const start = async () => {
     document.documentElement.dataset.compared = 'yes';
   };
 
+  const step = async () => {
+    const shown = stepping(choices, state.steps);
+    const data = await ask_now({ ask: shown.topic, ...shown });
+    if (!data) return;
+    tell({});
+    show_steps(
+      parts.steps,
+      choices,
+      shown,
+      data,
+      (steps, anew = true) => {
+        state = { ...state, steps };
+        if (anew) refresh();
+        else history.replaceState(null, '', address_of(state));
+      },
+      (lesson) => {
+        state = { ...state, view: 'lessons', lesson };
+        refresh();
+      },
+    );
+    say('');
+    document.documentElement.dataset.stepped = shown.topic;
+  };
+
   const teach = async () => {
     show_lessons(parts.lessons, choices, state.lesson, (lesson) => {
       state = { ...state, lesson };
@@ -122,7 +147,7 @@ const start = async () => {
     const open = (set) => {
       const changes = Object.fromEntries([...(data.answer.set || []), ...set].map((s) => [s.slice(0, s.indexOf('=')), s.slice(s.indexOf('=') + 1)]));
       state = { ...state, view: 'plan', plan: plan_of(data.answer.scenario.replace(/^.*(?=scenarios\/)/, ''), changes) };
-      show_controls(form, choices, state.plan, change);
+      show_controls(form, choices, () => state.plan, change);
       refresh();
     };
     show_task(parts.task, data.answer, ask, open);
@@ -138,6 +163,7 @@ const start = async () => {
     for (const button of document.querySelectorAll('.views button')) button.setAttribute('aria-pressed', String(button.dataset.view === state.view));
     if (state.view === 'plan') answer_plan();
     else if (state.view === 'beside') compare();
+    else if (state.view === 'steps') step();
     else if (state.view === 'lessons') teach();
     else set_task();
   };
@@ -145,7 +171,7 @@ const start = async () => {
   // `anew`: the controls are drawn again, with what the change made of the others.
   const change = (to, anew = false) => {
     state = { ...state, plan: to(state.plan) };
-    if (anew) show_controls(form, choices, state.plan, change);
+    if (anew) show_controls(form, choices, () => state.plan, change);
     refresh();
   };
 
@@ -153,10 +179,10 @@ const start = async () => {
   form.addEventListener('submit', (event) => event.preventDefault());
   window.addEventListener('hashchange', () => {
     state = read_address();
-    show_controls(form, choices, state.plan, change);
+    show_controls(form, choices, () => state.plan, change);
     refresh();
   });
-  show_controls(form, choices, state.plan, change);
+  show_controls(form, choices, () => state.plan, change);
   apply_theme();
   follow_the_page();
   refresh();

@@ -12,8 +12,8 @@ const plan_text = (plan) => {
   const text = words.toString();
   return `base=${encodeURIComponent(file_stem(plan.base))}${text ? `&${text}` : ''}`;
 };
-const kViewNames = ['plan', 'beside', 'lessons', 'tasks'];
-const kOwnWords = ['base', 'view', 'beside', 'lesson', 'task', 'theme'];
+const kViewNames = ['plan', 'beside', 'steps', 'lessons', 'tasks'];
+const kOwnWords = ['base', 'view', 'beside', 'steps', 'lesson', 'task', 'theme'];
 const read_plan = (text) => {
   const words = new URLSearchParams(text);
   const set = {};
@@ -28,6 +28,7 @@ const read_address = () => {
     view: kViewNames.includes(words.get('view')) ? words.get('view') : 'plan',
     plan: read_plan(text),
     beside: words.has('beside') ? read_plan(words.get('beside')) : null,
+    steps: Object.fromEntries(new URLSearchParams(words.get('steps') || '')),
     lesson: words.get('lesson'),
     task: words.get('task'),
     theme: words.get('theme'),
@@ -38,6 +39,7 @@ const address_of = (state) =>
     plan_text(state.plan),
     state.view !== 'plan' ? `view=${state.view}` : '',
     state.beside ? `beside=${encodeURIComponent(plan_text(state.beside))}` : '',
+    state.view === 'steps' && state.steps.topic ? `steps=${encodeURIComponent(new URLSearchParams(state.steps))}` : '',
     state.view === 'lessons' && state.lesson ? `lesson=${encodeURIComponent(state.lesson)}` : '',
     state.view === 'tasks' && state.task ? `task=${encodeURIComponent(state.task)}` : '',
     state.theme ? `theme=${state.theme}` : '',
