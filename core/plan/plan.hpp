@@ -20,6 +20,8 @@
 
 namespace rehearse {
 
+class ObjectReader;
+
 inline constexpr std::string_view kPlanSchema = "rehearse/plan/v1";
 
 /// What the best candidate has least of.

@@ -17,10 +17,9 @@ const start = async () => {
   const say = (text) => {
     status.textContent = text;
   };
-  const module = await unpacked_module();
+  const module = unpacked_module();
   const ask_now = open_worker(module);
-  const choices = await ask_now({ ask: 'choices' });
-  if (choices.error) throw new Error(choices.error.what);
+  const choices = kModule.choices;
   // Later, so that the first answer is not kept waiting.
   let player = null;
   const ask_player = (request) => (player = player || open_worker(module))(request);
@@ -58,7 +57,7 @@ const start = async () => {
     document.documentElement.dataset.answered = String(move);
     document.documentElement.dataset.took = String(data.took);
     const timed = !data.error && data.answer.step_time_s !== undefined;
-    say(data.error ? 'This is no plan.' : `Closed form in ${seconds(data.took / 1000)}${timed ? '; now it is played …' : '.'}`);
+    say(data.error ? 'This is no plan.' : `Closed form in ${seconds(data.took / 1000)}; ${timed ? 'now it is played …' : 'it does not fit into memory.'}`);
     if (timed) waiting = setTimeout(() => play(data, move), kPlayAfter);
     else clear(parts.played);
     if (!data.error && !timed) suggest(move);
@@ -187,6 +186,7 @@ const start = async () => {
   follow_the_page();
   refresh();
   document.documentElement.dataset.ready = 'yes';
+  await module;
 };
 
 const masthead = (state, set) => {
