@@ -24,7 +24,7 @@
 //
 //   run.mtbf, run.stops_per_day                between two failures of any part (s), and how many that are in a day
 //   run.checkpoint, run.write, run.interval    bytes of a checkpoint, time to write it, time between two of them (s)
-//   run.restart                                from a failure until training goes on, reading the checkpoint included (s)
+//   run.restart                                from a failure until training goes on (s), reading included
 //   run.training, run.writing, run.lost        shares of the time: for training; for writes; for work that is done
 //                                              again and for restarts. They add up to 1
 //

@@ -87,6 +87,7 @@ const model_options = (choices, base) => {
     .map((m) => [m.name, `${m.name.replace(/_/g, ' ')} (${billions(m.parameters)})`]);
 };
 
+const help_of = (choices, key) => (choices.keys.find((k) => k.key === key) || {}).help;
 // What the plan says of a key: a change, the shipped scenario, or the key's default; as text.
 const value_of = (choices, plan, key) => {
   if (plan.set[key] !== undefined) return String(plan.set[key]);
@@ -214,10 +215,9 @@ const show_controls = (form, choices, current, change) => {
       (value) => change((p) => changed(choices, p, kSharding.find(([name]) => name === value)[2])),
     );
   };
-  const help_of = (key) => (choices.keys.find((k) => k.key === key) || {}).help;
   const line = (c) => {
     const id = `control-${c.key.replace(/\./g, '-')}`;
-    return element('div', { class: `control ${c.kind}`, title: help_of(c.key) }, element('label', { for: id }, c.label), input_of(c, id));
+    return element('div', { class: `control ${c.kind}`, title: help_of(choices, c.key) }, element('label', { for: id }, c.label), input_of(c, id));
   };
   const start = picker(
     'control-base',

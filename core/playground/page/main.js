@@ -51,6 +51,7 @@ const start = async () => {
     if (!data || move !== moves) return;
     tell(data);
     show_estimate(parts.estimate, data, apply);
+    document.querySelector('.brief').textContent = brief_text(data);
     show_elsewhere(parts.elsewhere, state.plan, data);
     show_derived(data.answer && data.answer.scenario);
     clear(parts.suggestion);
@@ -102,7 +103,7 @@ const start = async () => {
         else history.replaceState(null, '', address_of(state));
       },
       (lesson) => {
-        state = { ...state, view: 'lessons', lesson };
+        state = { ...state, view: 'lessons', lesson, changed: '' };
         refresh();
       },
     );
@@ -112,15 +113,20 @@ const start = async () => {
 
   const teach = async () => {
     show_lessons(parts.lessons, choices, state.lesson, (lesson) => {
-      state = { ...state, lesson };
+      state = { ...state, lesson, changed: '' };
       refresh();
+      window.scrollTo(0, 0);
     });
     if (!state.lesson) return clear(parts.lesson);
     say('Working the lesson out …');
-    const data = await ask_player({ ask: 'lesson', name: state.lesson, set: [] });
+    const data = await ask_player({ ask: 'lesson', name: state.lesson, set: lines_of(state.changed) });
     if (!data) return undefined;
     tell(data);
-    show_lesson(parts.lesson, data);
+    show_lesson(parts.lesson, data, state.changed, (changed) => {
+      state = { ...state, changed };
+      refresh();
+      window.scrollTo(0, 0);
+    });
     say('');
     return undefined;
   };
@@ -143,13 +149,17 @@ const start = async () => {
       if (outcome) setTimeout(list, 0);
       return outcome;
     };
+    const given = (set) =>
+      plan_of(
+        data.answer.scenario.replace(/^.*(?=scenarios\/)/, ''),
+        Object.fromEntries([...(data.answer.set || []), ...set].map((s) => [s.slice(0, s.indexOf('=')), s.slice(s.indexOf('=') + 1)])),
+      );
     const open = (set) => {
-      const changes = Object.fromEntries([...(data.answer.set || []), ...set].map((s) => [s.slice(0, s.indexOf('=')), s.slice(s.indexOf('=') + 1)]));
-      state = { ...state, view: 'plan', plan: plan_of(data.answer.scenario.replace(/^.*(?=scenarios\/)/, ''), changes) };
+      state = { ...state, view: 'plan', plan: given(set) };
       show_controls(form, choices, () => state.plan, change);
       refresh();
     };
-    show_task(parts.task, data.answer, ask, open);
+    show_task(parts.task, data.answer, ask, open, (key) => value_of(choices, given([]), key), (key) => help_of(choices, key));
     say('');
     document.documentElement.dataset.asked = state.task;
     return undefined;

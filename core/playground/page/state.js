@@ -13,7 +13,7 @@ const plan_text = (plan) => {
   return `base=${encodeURIComponent(file_stem(plan.base))}${text ? `&${text}` : ''}`;
 };
 const kViewNames = ['plan', 'beside', 'steps', 'lessons', 'tasks'];
-const kOwnWords = ['base', 'view', 'beside', 'steps', 'lesson', 'task', 'theme'];
+const kOwnWords = ['base', 'view', 'beside', 'steps', 'lesson', 'changed', 'task', 'theme'];
 const read_plan = (text) => {
   const words = new URLSearchParams(text);
   const set = {};
@@ -30,6 +30,7 @@ const read_address = () => {
     beside: words.has('beside') ? read_plan(words.get('beside')) : null,
     steps: Object.fromEntries(new URLSearchParams(words.get('steps') || '')),
     lesson: words.get('lesson'),
+    changed: words.get('changed') || '',
     task: words.get('task'),
     theme: words.get('theme'),
   };
@@ -41,6 +42,7 @@ const address_of = (state) =>
     state.beside ? `beside=${encodeURIComponent(plan_text(state.beside))}` : '',
     state.view === 'steps' && state.steps.topic ? `steps=${encodeURIComponent(new URLSearchParams(state.steps))}` : '',
     state.view === 'lessons' && state.lesson ? `lesson=${encodeURIComponent(state.lesson)}` : '',
+    state.view === 'lessons' && state.lesson && state.changed ? `changed=${encodeURIComponent(state.changed)}` : '',
     state.view === 'tasks' && state.task ? `task=${encodeURIComponent(state.task)}` : '',
     state.theme ? `theme=${state.theme}` : '',
   ]

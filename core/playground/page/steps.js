@@ -6,12 +6,12 @@ const kStepTopics = {
     title: 'Ring all-reduce',
     lesson: 'ring',
     about: (d) =>
-      `Each of ${plural(d.ranks, 'GPU')} has gradients in ${d.ranks} pieces, and each needs the sum over all. In ${plural(d.ranks - 1, 'step')} sums are made on the way round, in as many more they are handed round: each GPU sends 2(n − 1)/n = ${significant((2 * (d.ranks - 1)) / d.ranks, 3)} times its data, however many there are.`,
+      `Each of ${plural(d.ranks, 'GPU')} has gradients in ${d.ranks} pieces, and each needs the sum over all. In ${plural(d.ranks - 1, 'step')} sums are made on the way round, in as many more they are handed round: each GPU sends 2(n − 1)/n = ${significant((2 * (d.ranks - 1)) / d.ranks, 3)} times its data, and less than twice however many there are.`,
     sizes: () => [{ key: 'ranks', label: 'GPUs', values: whole_numbers(2, 16) }],
     first: { ranks: 4 },
     last: (d) => d.steps,
     sentence: (d, at) => ring_sentence(d, at),
-    picture: (d, at) => ring_picture(d, at),
+    picture: (d, at, room) => ring_picture(d, at, room),
     list: (d, at) => d.sends.filter((s) => s.step === at - 1).map((s) => `GPU ${s.from} sends piece ${s.piece} to GPU ${s.to}, which ${s.adds ? 'adds it to its own' : 'keeps it'}`),
     table: (d) =>
       table(
@@ -34,7 +34,7 @@ const kStepTopics = {
     first: { schedule: '1f1b', stages: 4, chunks: 1, microbatches: 8 },
     last: (d) => d.end,
     sentence: (d, at) => pipeline_sentence(d, at),
-    picture: (d, at) => pipeline_picture(d, at),
+    picture: (d, at, room) => pipeline_picture(d, at, room),
     list: (d, at) => pipeline_list(d, at),
     table: (d) =>
       table(
@@ -58,7 +58,7 @@ const kStepTopics = {
     first: { ranks: 4, experts: 16, chosen: 2, tokens: 4096, imbalance: 'zipf' },
     last: (d) => d.ranks,
     sentence: (d, at) => exchange_sentence(d, at),
-    picture: (d, at) => exchange_picture(d, at),
+    picture: (d, at, room) => exchange_picture(d, at, room),
     list: (d, at) => (at === 0 ? [] : d.rounds[at - 1].map((s) => (s.from === s.to ? `GPU ${s.from} keeps ${rows_text(s.rows)}` : `GPU ${s.from} sends ${rows_text(s.rows)} to GPU ${s.to}`))),
     table: (d) =>
       table(
@@ -93,22 +93,27 @@ const svg = (width, height, label, parts) =>
 const svg_text = (x, y, text, more = '') => `<text x="${x}" y="${y}" ${more}>${text}</text>`;
 const arrow_heads = '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0l8 4-8 4z"/></marker></defs>';
 
+// Pictures are drawn for the room at hand, so that letters keep their size; on narrow pages rows have their numbers alone.
+const kNarrow = 560;
+const row_name = (room, word, i) => (room < kNarrow ? String(i) : `${word} ${i}`);
+const row_width = (room, word) => (room < kNarrow ? 26 : word === 'stage' ? 66 : 62);
+
 // Pieces are columns, GPUs rows: a piece goes down, from the last GPU to the first.
-const ring_picture = (d, at) => {
+const ring_picture = (d, at, room) => {
   const n = d.ranks,
-    label = 62,
-    side = Math.min(96, Math.floor(760 / n)),
-    high = Math.min(side, 44),
+    label = row_width(room, 'GPU'),
+    side = Math.min(96, (Math.min(room, 820) - label) / n),
+    high = Math.max(22, Math.min(side, 44)),
     gap = 18,
     left = (piece) => label + piece * side,
-    top = (rank) => 24 + rank * (high + gap);
+    top = (rank) => 26 + gap + rank * (high + gap);
   const moved = d.sends.filter((s) => s.step === at - 1);
-  const parts = [arrow_heads, ...whole_numbers(0, n - 1).map((p) => svg_text(left(p) + side / 2, 15, n > 8 ? p : `piece ${p}`, 'class="axis"'))];
+  const parts = [arrow_heads, ...whole_numbers(0, n - 1).map((p) => svg_text(left(p) + side / 2, 15, side < 56 ? p : `piece ${p}`, 'class="axis"'))];
   d.held[at].forEach((pieces, rank) => {
-    parts.push(svg_text(label - 8, top(rank) + high / 2, `GPU ${rank}`, 'class="row"'));
+    parts.push(svg_text(label - 8, top(rank) + high / 2, row_name(room, 'GPU', rank), 'class="row"'));
     pieces.forEach((held, piece) => {
       const came = moved.some((s) => s.to === rank && s.piece === piece);
-      const text = held.length === n ? 'all' : n <= 5 ? held.join('+') : held.length === 1 ? '·' : held.length;
+      const text = held.length === n ? 'all' : n <= 5 && side > 8 * (2 * held.length - 1) ? held.join('+') : held.length === 1 ? '·' : held.length;
       parts.push(
         `<rect x="${left(piece) + 2}" y="${top(rank)}" width="${side - 4}" height="${high}" rx="4" class="piece ${held.length === n ? 'whole' : ''} ${came ? 'came' : ''}" style="--part:${held.length / n}"/>`,
         svg_text(left(piece) + side / 2, top(rank) + high / 2, text, `class="held ${held.length === n ? 'whole' : ''}"`),
@@ -135,14 +140,14 @@ const ring_sentence = (d, at) => {
 const kPassLook = { forward: 0, backward: 1, 'backward of inputs': 1, 'backward of weights': 2 };
 const running = (d, at) => d.passes.filter((p) => p.begin < at && p.end >= at);
 const pass_words = (p, d) => `${p.pass} of microbatch ${p.microbatch}${d.chunks > 1 ? `, chunk ${p.chunk}` : ''}`;
-const pipeline_picture = (d, at) => {
+const pipeline_picture = (d, at, room) => {
   const label = 62,
     unit = Math.max(4, Math.min(28, 1080 / d.end)),
     high = 34,
     x = (t) => label + t * unit,
     top = (stage) => 6 + stage * (high + 6),
     bottom = top(d.stages);
-  const parts = whole_numbers(0, d.stages - 1).flatMap((s) => [svg_text(label - 8, top(s) + high / 2, `stage ${s}`, 'class="row"'), `<rect x="${x(0)}" y="${top(s)}" width="${d.end * unit}" height="${high}" class="lane"/>`]);
+  const parts = whole_numbers(0, d.stages - 1).flatMap((s) => [svg_text(label - 8, top(s) + high / 2, row_name(room, 'stage', s), 'class="row"'), `<rect x="${x(0)}" y="${top(s)}" width="${d.end * unit}" height="${high}" class="lane"/>`]);
   for (const p of d.passes) {
     const { look, ink, lines } = kPasses[kPassLook[p.pass]],
       width = (p.end - p.begin) * unit,
@@ -158,7 +163,7 @@ const pipeline_picture = (d, at) => {
     if (width >= 7 + 7 * String(p.microbatch).length && share > 14)
       parts.push(svg_text(x(p.begin) + width / 2, y + share / 2 - 1, p.microbatch, state === 'later' ? 'class="held"' : `class="held" style="fill:${ink}"`));
   }
-  parts.push(`<line x1="${x(at)}" y1="0" x2="${x(at)}" y2="${bottom}" class="clock"/>`, svg_text(x(0), bottom + 12, '0', 'class="axis"'), svg_text(x(d.end), bottom + 12, d.end, 'class="axis"'));
+  parts.push(at > 0 ? `<rect x="${x(at - 1)}" y="1" width="${unit}" height="${bottom - 2}" class="clock"/>` : '', svg_text(x(0), bottom + 12, '0', 'class="axis"'), svg_text(x(d.end), bottom + 12, d.end, 'class="axis"'));
   return svg(label + d.end * unit + 14, bottom + 22, pipeline_sentence(d, at), parts);
 };
 const pipeline_sentence = (d, at) => {
@@ -175,21 +180,21 @@ const pipeline_list = (d, at) =>
       });
 
 const arrived = (d, at) => d.arrive.map((_, to) => sum(d.rounds.slice(0, at).map((round) => round.find((s) => s.to === to).rows)));
-const exchange_picture = (d, at) => {
+const exchange_picture = (d, at, room) => {
   const n = d.ranks,
-    label = 62,
-    side = Math.min(84, Math.floor(760 / n)),
+    label = row_width(room, 'GPU'),
+    side = Math.min(84, (Math.min(room, 820) - label - 40) / n),
     high = 26,
     x = (to) => label + to * side,
     y = (from) => 24 + from * (high + 3),
     most = Math.max(...d.arrive);
-  const parts = whole_numbers(0, n - 1).map((to) => svg_text(x(to) + side / 2, 15, n > 8 ? to : `to ${to}`, 'class="axis"'));
-  for (const from of whole_numbers(0, n - 1)) parts.push(svg_text(label - 8, y(from) + high / 2, `GPU ${from}`, 'class="row"'));
+  const parts = whole_numbers(0, n - 1).map((to) => svg_text(x(to) + side / 2, 15, side < 40 ? to : `to ${to}`, 'class="axis"'));
+  for (const from of whole_numbers(0, n - 1)) parts.push(svg_text(label - 8, y(from) + high / 2, row_name(room, 'GPU', from), 'class="row"'));
   d.rounds.forEach((round, r) => {
     for (const s of round) {
       const state = r >= at ? 'later' : r === at - 1 ? 'came' : '';
       parts.push(`<rect x="${x(s.to) + 1.5}" y="${y(s.from)}" width="${side - 3}" height="${high}" rx="3" class="piece ${state}" style="--part:${r < at ? Math.min(1, s.rows / (most / n)) : 0}"/>`);
-      if (r < at) parts.push(svg_text(x(s.to) + side / 2, y(s.from) + high / 2, n > 8 ? '·' : fixed(s.rows, 0), 'class="held"'));
+      if (r < at) parts.push(svg_text(x(s.to) + side / 2, y(s.from) + high / 2, side < 8 * fixed(s.rows, 0).length ? '·' : fixed(s.rows, 0), 'class="held"'));
     }
   });
   const base = y(n) + 84,
@@ -198,10 +203,10 @@ const exchange_picture = (d, at) => {
   arrived(d, at).forEach((rows, to) =>
     parts.push(
       `<rect x="${x(to) + side * 0.2}" y="${level(rows)}" width="${side * 0.6}" height="${base - level(rows)}" class="bar"/>`,
-      svg_text(x(to) + side / 2, base + 11, n > 8 ? '' : fixed(rows, 0), 'class="axis"'),
+      svg_text(x(to) + side / 2, base + 11, side < 8 * fixed(rows, 0).length ? '' : fixed(rows, 0), 'class="axis"'),
     ),
   );
-  parts.push(svg_text(label - 8, base - 8, 'arrived', 'class="row"'), `<line x1="${label}" y1="${level(mean)}" x2="${x(n)}" y2="${level(mean)}" class="clock"/>`, svg_text(x(n) + 4, level(mean), 'mean', 'class="end"'));
+  parts.push(room < kNarrow ? '' : svg_text(label - 8, base - 8, 'arrived', 'class="row"'), `<line x1="${label}" y1="${level(mean)}" x2="${x(n)}" y2="${level(mean)}" class="clock"/>`, svg_text(x(n) + 4, level(mean), 'mean', 'class="end"'));
   return svg(x(n) + 40, base + 20, exchange_sentence(d, at), parts);
 };
 const exchange_sentence = (d, at) => {
@@ -243,6 +248,7 @@ const show_steps = (host, choices, shown, data, change, teach) =>
 
 const kStepEvery = 900; // Milliseconds from one step to the next, where they run.
 const step_player = (topic, data, shown, change) => {
+  const room = document.querySelector('.plan-view').clientWidth;
   const last = topic.last(data);
   let at = Math.min(shown.at, last),
     runs = 0;
@@ -263,7 +269,7 @@ const step_player = (topic, data, shown, change) => {
     back.disabled = at === 0;
     next.disabled = at === last;
     sentence.textContent = text;
-    picture.replaceChildren(topic.picture(data, at));
+    picture.replaceChildren(topic.picture(data, at, picture.clientWidth || room));
     list.replaceChildren(...topic.list(data, at).map((line) => element('li', {}, line)));
   };
   const go = (to) => {

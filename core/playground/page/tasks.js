@@ -44,12 +44,12 @@ const show_tasks = (host, choices, chosen, choose) =>
     }
   });
 
-// `ask` tries: a promise of the reply. `open` shows the attempt as a plan of its own.
-const show_task = (host, task, ask, open) =>
+// `ask` tries: a promise of the reply. `open` shows the attempt as a plan of its own. `value_now` and `help_of` tell of a key.
+const show_task = (host, task, ask, open, value_now, help_of) =>
   fill_again(host, () => {
     const outcome = element('div', { id: 'outcome', 'aria-live': 'polite' });
     const guess = task.predict ? element('input', { id: 'guess', type: 'text', autocomplete: 'off' }) : null;
-    const fields = task.may_change.map((key) => [key, element('input', { id: `try-${key.replace(/\./g, '-')}`, type: 'text', autocomplete: 'off', spellcheck: 'false' })]);
+    const fields = task.may_change.map((key) => [key, element('input', { id: `try-${key.replace(/\./g, '-')}`, type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: value_now(key) })]);
     const attempt = () => fields.filter(([, box]) => box.value.trim() !== '').map(([key, box]) => `${key}=${box.value.trim()}`);
     const hints = element('ol', { class: 'hints' });
     const hint = element('button', { type: 'button', class: 'more' }, 'A hint');
@@ -61,7 +61,7 @@ const show_task = (host, task, ask, open) =>
       'form',
       { class: 'task' },
       guess ? element('div', { class: 'control' }, element('label', { for: 'guess' }, `First guess: ${task.predict}`), guess) : null,
-      fields.map(([key, box]) => element('div', { class: 'control' }, element('label', { for: box.id }, key), box)),
+      fields.map(([key, box]) => element('div', { class: 'control' }, element('label', { for: box.id }, element('code', {}, key), ` ${help_of(key) || ''}`), box)),
       element('div', {}, element('button', { type: 'submit', class: 'apply' }, 'Try it')),
     );
     form.addEventListener('submit', async (event) => {
