@@ -176,7 +176,8 @@ def course_bar(site, places, kind, name, titles):
     if (kind, name) not in places:
         return ""
     part, before, after = places[kind, name]
-    links = [f'<a href="../lessons/index.html">The course</a>: {html.escape(part["title"])}']
+    links = [f'<a href="../lessons/index.html">The course</a>: {html.escape(part["title"])}',
+             f'<a href="../{place("topologies/GLOSSARY.md")}">words</a>']
     if kind == "lessons" and "playground" in site.parts:
         links.append(f'<a href="../playground/index.html#view=lessons&amp;lesson={name}">change it in the playground</a>')
     for word, other in (("before", before), ("next", after)):
@@ -238,12 +239,14 @@ def make_tasks(program, site, places, titles):
         hints = "".join(f"<details><summary>Hint {i}</summary><p>{html.escape(h)}</p></details>" for i, h in enumerate(task["hints"], 1))
         goals = "".join(f"<li>{html.escape(g['claim'])}</li>" for g in task["goals"])
         guess = f'<h2>First guess</h2><p>{html.escape(task["predict"])}</p>' if task["predict"] else ""
+        given = " ".join([re.sub("^.*(?=scenarios/)", "", task["scenario"]), *task["set"]])
+        given = f"<p>It begins with <code>{html.escape(given)}</code>.</p>"
         typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=...</code>"
         here = f"<p>Type {typed}.</p>"
         if "playground" in site.parts:
             here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}">Try it in the playground</a>, or type {typed}.</p>'
         site.write(f"tasks/{name}.html", title,
-                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
+                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{given}\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
                    f"<p>You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}\n{here}\n{course_bar(site, places, 'tasks', name, titles)}")
     body = ["<h1>Tasks</h1>", "<p>Each is a plan to change until it reaches its goals: guess first, try, and read what came out. "
             "The playground checks what you try and keeps what you solved.</p>"]
@@ -275,6 +278,15 @@ def first_page(site, source, minutes):
     body.append('<figure><img src="report.png" alt="The report of a training step of GPT-3 175B on 1,024 A100: step time, MFU, memory, and the pipeline of its stages over time">'
                 "<figcaption>The report of one step: <code>rehearse simulate scenarios/gpt3_175b_a100_1024.json --html report.html</code></figcaption></figure>")
     site.write("index.html", "Rehearse", "\n".join(body), wide=True)
+
+
+def lead_back(page):
+    """In the site the playground's first link is to the course."""
+    head = '<header class="masthead">'
+    text = page.read_text(encoding="utf-8")
+    if head not in text:
+        fail(f"{page} has no {head}")
+    page.write_text(text.replace(head, head + '<a href="../lessons/index.html">The course</a>'), encoding="utf-8")
 
 
 class Links(html.parser.HTMLParser):
@@ -328,6 +340,8 @@ def main():
         if folder and (folder / "index.html").is_file():
             shutil.copytree(folder, a.out / part)
             parts.add(part)
+            if part == "playground":
+                lead_back(a.out / part / "index.html")
         else:
             print(f"site: without {part}", file=sys.stderr)
     site = Site(a.out, parts)

@@ -18,13 +18,17 @@ const kPlaces = ['cluster.nodes', 'cluster.machine'];
 // Sliders whose values are to divide the GPUs.
 const kPlaced = ['cluster.nodes', 'strategy.tp', 'strategy.pp', 'strategy.cp'];
 
+const words_of = (choices, key) => {
+  const found = choices.keys.find((k) => k.key === key);
+  return found && found.type.startsWith('one of: ') ? found.type.slice(8).split(', ') : [];
+};
+// What may be typed for a key, where that is a list.
+const kOffered = { model: 'models', 'cluster.machine': 'machines', 'cluster.network': 'networks', 'framework.name': 'frameworks', 'strategy.schedule': 'schedules' };
+const offered_values = (choices, key) => (kOffered[key] ? choices[kOffered[key]].map((c) => c.name) : words_of(choices, key));
+
 // groups: [title, [control]]; a control is {key, label, kind: steps | number | pick | check | sharding | words, values, options}.
 const control_groups = (choices) => {
-  const words_of = (key) => {
-    const found = choices.keys.find((k) => k.key === key);
-    return found && found.type.startsWith('one of: ') ? found.type.slice(8).split(', ') : [];
-  };
-  const listed_words = (key) => words_of(key).map((word) => [word, word.replace(/_/g, ' ')]);
+  const listed_words = (key) => words_of(choices, key).map((word) => [word, word.replace(/_/g, ' ')]);
   return [
     [
       'Model and batch',

@@ -47,7 +47,14 @@ const start = async () => {
   const answer_plan = async () => {
     const move = ++moves;
     clearTimeout(waiting);
-    const data = await ask_now(request_of('estimate', state.plan));
+    // The page has the first plan's closed form, and needn't wait for the core; which works it out all the same, to be warm.
+    const known = move === 1 && same_plan(state.plan, plan_of(kFirst)) ? kModule.first.reply : null;
+    const asked = ask_now(request_of('estimate', state.plan));
+    if (known)
+      asked.then(() => {
+        document.documentElement.dataset.warm = 'yes';
+      });
+    const data = known || (await asked);
     if (!data || move !== moves) return;
     tell(data);
     show_estimate(parts.estimate, data, apply);
@@ -56,9 +63,9 @@ const start = async () => {
     show_derived(data.answer && data.answer.scenario);
     clear(parts.suggestion);
     document.documentElement.dataset.answered = String(move);
-    document.documentElement.dataset.took = String(data.took);
+    document.documentElement.dataset.took = String(data.took || 0);
     const timed = !data.error && data.answer.step_time_s !== undefined;
-    say(data.error ? 'This is no plan.' : `Closed form in ${seconds(data.took / 1000)}; ${timed ? 'now it is played …' : 'it does not fit into memory.'}`);
+    say(data.error ? 'This is no plan.' : `Closed form${known ? '' : ` in ${seconds(data.took / 1000)}`}; ${timed ? 'now it is played …' : 'it does not fit into memory.'}`);
     if (timed) waiting = setTimeout(() => play(data, move), kPlayAfter);
     else clear(parts.played);
     if (!data.error && !timed) suggest(move);
@@ -159,7 +166,7 @@ const start = async () => {
       show_controls(form, choices, () => state.plan, change);
       refresh();
     };
-    show_task(parts.task, data.answer, ask, open, (key) => value_of(choices, given([]), key), (key) => help_of(choices, key));
+    show_task(parts.task, data.answer, ask, open, (key) => ({ now: value_of(choices, given([]), key), help: help_of(choices, key), values: offered_values(choices, key) }));
     say('');
     document.documentElement.dataset.asked = state.task;
     return undefined;

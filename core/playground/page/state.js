@@ -1,6 +1,6 @@
 // What is asked: a shipped scenario with changes, as `--set` takes them. The page's address holds it.
 
-const kFirst = 'scenarios/gpt3_175b_a100_1024.json';
+const kFirst = kModule.first.scenario;
 
 const plan_of = (base, set = {}) => ({ base, set });
 const overrides = (plan) => Object.entries(plan.set).map(([key, value]) => `${key}=${value}`);

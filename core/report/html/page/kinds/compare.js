@@ -158,14 +158,14 @@ const lesson_memory = (a) => {
         'Peak memory by category',
         [
           { title: 'plan' },
-          { title: '' },
+          { title: 'fits' },
           { title: 'needed', number: true },
           { title: 'capacity', number: true },
           ...used.map((key) => ({ title: words.memory[key], number: true })),
         ],
         plans.map((p) => [
           p.key,
-          p.figures.fits ? '' : 'does not fit',
+          p.figures.fits ? 'yes' : 'no',
           cell(p.figures.needed, 'gib', { path: `answer.plans.${p.at}.figures.needed` }),
           cell(p.figures.capacity, 'gib', { path: `answer.plans.${p.at}.figures.capacity` }),
           ...used.map((key) => cell(p.figures[`memory.${key}`] || 0, 'gib')),
@@ -229,13 +229,18 @@ const lesson_page = (a) => {
       })),
     );
   if (!timed)
-    main().append(
-      table(
-        'The plans',
-        [{ title: 'plan' }, { title: 'what' }],
-        a.plans.map((p) => [p.key, p.title]),
-      ),
-    );
+    section({
+      id: 'plans',
+      title: 'The plans',
+      see: `${capital(plural(a.plans.length, 'plan'))}, each played by itself.`,
+      tables: [
+        table(
+          'What each is',
+          [{ title: 'plan' }, { title: 'what' }],
+          a.plans.map((p) => [p.key, p.title]),
+        ),
+      ],
+    });
   if (plans.length > 0 && timed) {
     const chart = stacks_chart(plans.map((p) => ({ label: p.key, breakdown: time(p.figures) })));
     const longest = largest_by(plans, (p) => p.figures.step_time),

@@ -88,7 +88,7 @@ const breakdown_section = (breakdown, path, title = 'Where the step goes') => {
 
 // plans: [{label, breakdown}]; one bar each, on one clock.
 const stacks_chart = (plans) => {
-  const named = (view) => Math.min(0.3 * view.width, Math.max(30, 9 * Math.max(...plans.map((p) => p.label.length))));
+  const named = (view) => Math.min(0.3 * view.width, Math.max(view.narrow ? 36 : 48, 10 * Math.max(...plans.map((p) => p.label.length))));
   const used = Object.keys(words.time).filter((key) => plans.some((p) => (p.breakdown[key] || 0) > 0));
   return {
     height: (view) => 60 + plans.length * (view.narrow ? 46 : 52),
