@@ -164,7 +164,43 @@ def make_lesson(program, out, name):
     return {"name": name, "title": result["title"], "question": result.get("question", "")}
 
 
-def make_lessons(program, site, course):
+def course_places(course):
+    """Every lesson and task of the course by its name: the part, and the pages before and after it."""
+    order = [(part, kind, name) for part in course["parts"] for kind in ("lessons", "tasks") for name in part[kind]]
+    return {(kind, name): (part, order[i - 1][1:] if i else None, order[i + 1][1:] if i + 1 < len(order) else None)
+            for i, (part, kind, name) in enumerate(order)}
+
+
+def course_bar(site, places, kind, name, titles):
+    """Where a lesson or a task stands in the course, as a line of links; empty where it is not in it."""
+    if (kind, name) not in places:
+        return ""
+    part, before, after = places[kind, name]
+    links = [f'<a href="../lessons/index.html">The course</a>: {html.escape(part["title"])}',
+             f'<a href="../{place("topologies/GLOSSARY.md")}">words</a>']
+    if kind == "lessons" and "playground" in site.parts:
+        links.append(f'<a href="../playground/index.html#view=lessons&amp;lesson={name}">change it in the playground</a>')
+    for word, other in (("before", before), ("next", after)):
+        if other:
+            links.append(f'{word}: <a href="../{other[0]}/{other[1]}.html">{html.escape(titles[other])}</a>')
+    return f'<nav class="course" aria-label="The course">{" · ".join(links)}</nav>'
+
+
+def add_course_bars(site, places, made):
+    """To pages of lessons, which the program wrote: above and below."""
+    titles = {("lessons", name): lesson["title"] for name, lesson in made.items()} | {("tasks", n): t["title"] for n, t in TASKS.items()}
+    style = "<style>.course{max-width:1240px;margin:0 auto;padding:14px clamp(16px,3vw,40px);font-size:14.5px}</style>"
+    for name in made:
+        page = site.out / "lessons" / f"{name}.html"
+        bar = course_bar(site, places, "lessons", name, titles)
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"(<body[^>]*>)", lambda m: m[1] + style + bar, text, count=1)
+        end = text.rindex("</body>")
+        page.write_text(text[:end] + bar.replace('aria-label="The course"', 'aria-label="On in the course"') + text[end:], encoding="utf-8")
+    return titles
+
+
+def make_lessons(program, site, course, places):
     names = [name for part in course["parts"] for name in part["lessons"]]
     known = {entry["lesson"] for entry in answer(program, "list", "lessons")["entries"]}
     if set(names) != known or len(names) != len(known):
@@ -181,7 +217,7 @@ def make_lessons(program, site, course):
         if part["tasks"]:
             body.append("<p>Then try: " + ", ".join(f'<a href="../tasks/{t}.html">{html.escape(task_title(program, t))}</a>' for t in part["tasks"]) + ".</p>")
     site.write("lessons/index.html", "Lessons", "\n".join(body), wide=True)
-    return sum(part["minutes"] for part in course["parts"])
+    return add_course_bars(site, places, made)
 
 
 TASKS = {}
@@ -193,7 +229,7 @@ def task_title(program, name):
     return TASKS[name]["title"]
 
 
-def make_tasks(program, site):
+def make_tasks(program, site, places, titles):
     tracks = {}
     for entry in answer(program, "list", "tasks")["entries"]:
         name = entry["task"]
@@ -203,13 +239,15 @@ def make_tasks(program, site):
         hints = "".join(f"<details><summary>Hint {i}</summary><p>{html.escape(h)}</p></details>" for i, h in enumerate(task["hints"], 1))
         goals = "".join(f"<li>{html.escape(g['claim'])}</li>" for g in task["goals"])
         guess = f'<h2>First guess</h2><p>{html.escape(task["predict"])}</p>' if task["predict"] else ""
+        given = " ".join([re.sub("^.*(?=scenarios/)", "", task["scenario"]), *task["set"]])
+        given = f"<p>It begins with <code>{html.escape(given)}</code>.</p>"
         typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=...</code>"
         here = f"<p>Type {typed}.</p>"
         if "playground" in site.parts:
             here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}">Try it in the playground</a>, or type {typed}.</p>'
         site.write(f"tasks/{name}.html", title,
-                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
-                   f"<p>You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}\n{here}")
+                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{given}\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
+                   f"<p>You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}\n{here}\n{course_bar(site, places, 'tasks', name, titles)}")
     body = ["<h1>Tasks</h1>", "<p>Each is a plan to change until it reaches its goals: guess first, try, and read what came out. "
             "The playground checks what you try and keeps what you solved.</p>"]
     for track, entries in tracks.items():
@@ -240,6 +278,15 @@ def first_page(site, source, minutes):
     body.append('<figure><img src="report.png" alt="The report of a training step of GPT-3 175B on 1,024 A100: step time, MFU, memory, and the pipeline of its stages over time">'
                 "<figcaption>The report of one step: <code>rehearse simulate scenarios/gpt3_175b_a100_1024.json --html report.html</code></figcaption></figure>")
     site.write("index.html", "Rehearse", "\n".join(body), wide=True)
+
+
+def lead_back(page):
+    """In the site the playground's first link is to the course."""
+    head = '<header class="masthead">'
+    text = page.read_text(encoding="utf-8")
+    if head not in text:
+        fail(f"{page} has no {head}")
+    page.write_text(text.replace(head, head + '<a href="../lessons/index.html">The course</a>'), encoding="utf-8")
 
 
 class Links(html.parser.HTMLParser):
@@ -293,15 +340,19 @@ def main():
         if folder and (folder / "index.html").is_file():
             shutil.copytree(folder, a.out / part)
             parts.add(part)
+            if part == "playground":
+                lead_back(a.out / part / "index.html")
         else:
             print(f"site: without {part}", file=sys.stderr)
     site = Site(a.out, parts)
     shutil.copyfile(pathlib.Path(__file__).with_name("site.css"), a.out / "site.css")
     Documentation(a.source, site).build(["README.md", "core/price/mechanisms/README.md", "tests/published/ACCURACY.md", "topologies/GLOSSARY.md"])
     course = json.loads((a.source / "scenarios/lessons/course.json").read_text())
-    make_tasks(a.program, site)
-    minutes = make_lessons(a.program, site, course)
-    first_page(site, a.source, minutes)
+    places = course_places(course)
+    for entry in answer(a.program, "list", "tasks")["entries"]:
+        task_title(a.program, entry["task"])
+    make_tasks(a.program, site, places, make_lessons(a.program, site, course, places))
+    first_page(site, a.source, sum(part["minutes"] for part in course["parts"]))
     broken = list(broken_links(a.out))
     for page, link in broken:
         print(f"site: {page} leads to {link}, which is not there", file=sys.stderr)

@@ -8,6 +8,8 @@
 #include "core/api/step.hpp"
 #include "core/base/registry.hpp"
 #include "core/config/json_text.hpp"
+#include "core/lesson/run_figures.hpp"
+#include "core/plan/step_search.hpp"
 
 namespace rehearse {
 
@@ -33,15 +35,52 @@ LessonAnswer play_shared(const LessonPlan& plan, const std::vector<std::string>&
   return {plan.key, {}, {}, std::move(figures), std::make_shared<const FleetAnswer>(std::move(answer)), {}, {}};
 }
 
+/// Of `changes` those that are for `plan`'s reliability.
+std::vector<std::string> taken_out(std::vector<std::string>& changes, const LessonPlan& plan) {
+  std::vector<std::string> out;
+  if (plan.reliability.empty()) return out;
+  const auto rest = std::stable_partition(changes.begin(), changes.end(),
+                                          [](const std::string& c) { return !c.starts_with("reliability."); });
+  out.assign(rest, changes.end());
+  changes.erase(rest, changes.end());
+  return out;
+}
+
+/// What failures cost a run of this scenario, where the plan says something of them.
+void add_run(const Session& session, const LessonPlan& plan, const std::vector<std::string>& changes,
+             LessonAnswer& out) {
+  if (plan.reliability.empty()) return;
+  const ReliabilitySettings settings = reliability_of(plan, changes, plan.key);
+  const fs::path folder = session.data.topologies() / "reliability";
+  GoodputRequest request;
+  std::vector<FleetPart> parts;
+  for (const Cluster::Part& part : session.cluster.parts()) {
+    const double nodes = part.nodes;
+    const PartCounts counts{nodes * part.machine->gpus, nodes * part.machine->nics, nodes * part.machine->trays};
+    parts.push_back({settings.profile.empty() ? load_reliability(folder, part.gpu->generation)
+                                              : named_reliability(folder, settings.profile),
+                     counts});
+    request.counts.gpus += counts.gpus;
+    request.counts.nics += counts.nics;
+    request.counts.hosts += counts.hosts;
+  }
+  request.times = times_of(settings, joined_reliability(parts));
+  request.checkpoint = checkpoint_bytes(session.workload);
+  out.figures.merge(run_figures(settings, request));
+}
+
 LessonAnswer play(const LessonPlan& plan, std::vector<std::string> changes, const std::string& backend) {
   changes.insert(changes.begin(), plan.changes.begin(), plan.changes.end());
   if (plan.is_fleet) return play_shared(plan, changes);
+  const std::vector<std::string> of_run = taken_out(changes, plan);
   const Session session = open_session(plan.file, changes);
   SimulateOptions options;
   options.backend = backend;
   options.suggest = false;
   options.pictured = kMostRows;
-  return answer_of(plan.key, simulate(session, session.lowered(), options));
+  LessonAnswer out = answer_of(plan.key, simulate(session, session.lowered(), options));
+  add_run(session, plan, of_run, out);
+  return out;
 }
 
 std::vector<FigureText> titles_of(const Lesson& lesson) {
@@ -85,7 +124,8 @@ std::vector<LessonAnswer> unplayed_plans(const Lesson& lesson) {
     StepReport report;
     report.head = session.head(program);
     report.memory = rehearse::memory(session, program, false).memory;
-    out.push_back(answer_of(plan.key, std::move(report)));
+    LessonAnswer& answer = out.emplace_back(answer_of(plan.key, std::move(report)));
+    add_run(session, plan, {}, answer);
   }
   entitle(titles_of(lesson), out);
   return out;

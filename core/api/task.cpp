@@ -35,7 +35,7 @@ std::string find_task(const std::string& word, const DataDirectory& data) {
 TaskAttempt try_task(const LessonTask& task, const std::vector<std::string>& changes, const std::string& backend) {
   Lesson both;
   const auto plan = [&](const char* key, const char* title) {
-    return LessonPlan{key, FigureText::parse(title, task.origin), task.scenario, false, task.changes};
+    return LessonPlan{key, FigureText::parse(title, task.origin), task.scenario, false, task.changes, {}};
   };
   both.plans = {plan("start", "as it is given"), plan("plan", "as it was tried")};
   both.plans.back().changes.insert(both.plans.back().changes.end(), changes.begin(), changes.end());

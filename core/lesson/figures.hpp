@@ -20,6 +20,14 @@
 //   set.KEY                                    what the scenario says of a key that is a number, a size, a rate or a
 //                                              time, defaults written out: set.training.sequence_length
 //
+// Of a plan that says something of failures ("reliability"), for a run that never ends:
+//
+//   run.mtbf, run.stops_per_day                between two failures of any part (s), and how many that are in a day
+//   run.checkpoint, run.write, run.interval    bytes of a checkpoint, time to write it, time between two of them (s)
+//   run.restart                                from a failure until training goes on (s), reading included
+//   run.training, run.writing, run.lost        shares of the time: for training; for writes; for work that is done
+//                                              again and for restarts. They add up to 1
+//
 // Texts, for the form "word": model, cluster, strategy, samples ("images"), and set.KEY of any key.
 //
 // Of a fleet:

@@ -14,6 +14,7 @@
 #include "core/config/json_text.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/lesson/file_parts.hpp"
+#include "core/lesson/run_figures.hpp"
 
 namespace rehearse {
 
@@ -53,6 +54,11 @@ LessonPlan read_plan(ObjectReader in, const fs::path& folder) {
   in.expect("fleet"), in.expect("scenario");
   out.file = (folder / in.string(out.is_fleet ? "fleet" : "scenario")).lexically_normal().string();
   out.changes = optional_strings(in, "set");
+  if (const nlohmann::json* reliability = in.raw("reliability")) {
+    if (out.is_fleet) in.fail("reliability", "stands beside 'fleet'", "fleets have 'failures' and 'interruption'");
+    out.reliability = reliability->dump();
+    (void)reliability_of(out, {}, in.where("reliability"));
+  }
   in.finish();
   return out;
 }

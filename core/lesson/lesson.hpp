@@ -16,7 +16,8 @@
 //     "next": ["rehearse simulate ..."] }
 //
 // A plan may have a "fleet" in place of a "scenario": a shared cluster that is played under its policy. Plans of one
-// lesson are all of one kind.
+// lesson are all of one kind. Beside a scenario there may be "reliability", with the keys that a plan file
+// (rehearse/plan/v1) has under that name: then the figures run.* say what failures and checkpoints cost a long run.
 //
 // Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp, and texts are KEY.TEXT. A sentence whose figures
 // have no value, since a plan does not fit into memory, is left out, and the lesson says so. All errors are Error
@@ -38,6 +39,7 @@ struct LessonPlan {
   std::string file;                  ///< Of the scenario or fleet, found from the lesson's own place.
   bool is_fleet = false;             ///< It is a shared cluster (rehearse/fleet/v1).
   std::vector<std::string> changes;  ///< As --set takes them.
+  std::string reliability;           ///< A JSON object; empty: nothing is said of failures.
 };
 
 enum class PictureKind {

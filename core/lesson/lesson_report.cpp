@@ -176,9 +176,14 @@ ordered_json pictures_json(const Lesson& lesson, const LessonReportAnswers& answ
   auto out = ordered_json::array();
   for (const LessonPicture& p : lesson.pictures) {
     const DocumentBlock block = draw_picture(p, answers);
-    if (const auto* picture = std::get_if<Picture>(&block))
-      out.push_back(
-          {{"kind", name_of(p.kind)}, {"title", picture->title}, {"text", picture->draw({.width = kPageWidth})}});
+    const auto* picture = std::get_if<Picture>(&block);
+    if (picture == nullptr) continue;
+    ordered_json& shown = out.emplace_back(ordered_json{
+        {"kind", name_of(p.kind)}, {"title", picture->title}, {"text", picture->draw({.width = kPageWidth})}});
+    if (p.kind != PictureKind::bars) continue;
+    for (const PlanFigure& f : figures_shown(p, answers))
+      shown["bars"].push_back(
+          {{"plan", f.plan}, {"value", f.value ? ordered_json(*f.value) : ordered_json(nullptr)}, {"text", f.text}});
   }
   return out;
 }

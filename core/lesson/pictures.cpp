@@ -111,12 +111,10 @@ DocumentBlock steps(const std::string& title, const std::vector<const LessonAnsw
   return Picture{title, [shown](const TextStyle& style) { return draw_steps(shown, style); }};
 }
 
-DocumentBlock bars_of(const LessonPicture& picture, const std::vector<const LessonAnswer*>& answers) {
+DocumentBlock bars_of(const LessonPicture& picture, const PicturesAnswers& answers) {
   std::vector<Bar> bars;
-  for (const LessonAnswer* a : answers) {
-    const std::optional<double> v = figure({*a}, a->key + "." + picture.figure);
-    bars.push_back({a->key, {{'#', v.value_or(0)}}, v ? figure_text(*v, picture.form) : "does not fit"});
-  }
+  for (const PlanFigure& f : figures_shown(picture, answers))
+    bars.push_back({f.plan, {{'#', f.value.value_or(0)}}, f.text});
   return Picture{picture.title.empty() ? picture.figure : picture.title,
                  [bars](const TextStyle& style) { return draw_bars(bars, style); }};
 }
@@ -134,13 +132,22 @@ DocumentBlock rings(const std::string& title, const std::vector<const LessonAnsw
 
 }  // namespace
 
+std::vector<PlanFigure> figures_shown(const LessonPicture& picture, const PicturesAnswers& answers) {
+  std::vector<PlanFigure> out;
+  for (const LessonAnswer* a : chosen(picture, answers, false)) {
+    const std::optional<double> v = figure({*a}, a->key + "." + picture.figure);
+    out.push_back({a->key, v, v ? figure_text(*v, picture.form) : "does not fit"});
+  }
+  return out;
+}
+
 DocumentBlock draw_picture(const LessonPicture& picture, const PicturesAnswers& answers) {
   const auto title = [&](const char* own) { return picture.title.empty() ? std::string(own) : picture.title; };
   std::vector<Bar> bars;
   switch (picture.kind) {
     case PictureKind::steps: return steps(title("One step, all to one scale"), chosen(picture, answers, true));
     case PictureKind::ring: return rings(title("A ring all-reduce, step by step"), chosen(picture, answers, false));
-    case PictureKind::bars: return bars_of(picture, chosen(picture, answers, false));
+    case PictureKind::bars: return bars_of(picture, answers);
     case PictureKind::time:
       for (const LessonAnswer* a : chosen(picture, answers, true)) bars.push_back(time_bar(*a));
       return stacked(title("Where the step goes, on the slowest GPU"), kTimeParts, std::move(bars));

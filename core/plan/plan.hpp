@@ -20,6 +20,8 @@
 
 namespace rehearse {
 
+class ObjectReader;
+
 inline constexpr std::string_view kPlanSchema = "rehearse/plan/v1";
 
 /// What the best candidate has least of.
@@ -95,6 +97,10 @@ struct Plan {
 /// The same from text; `origin` is its path, real or for messages only.
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& origin,
                               const std::vector<std::string>& overrides = {});
+
+/// The keys of a plan's `reliability` alone, of another file that has them. Throws for unknown keys, wrong types,
+/// values out of range.
+[[nodiscard]] ReliabilitySettings read_reliability(ObjectReader& reader);
 
 /// Every key of a plan's own, "plan.deadline_days", in the order of the table.
 [[nodiscard]] std::vector<KeyHelp> plan_keys();

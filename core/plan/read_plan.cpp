@@ -106,6 +106,19 @@ Scenario read_base(const json& document, const Plan& plan) {
   return base;
 }
 
+}  // namespace
+
+ReliabilitySettings read_reliability(ObjectReader& reader) {
+  Plan plan;
+  PlanCandidate none;
+  read_group("reliability", {plan, none}, reader);
+  read_optional_group("reliability.mtbf", "mtbf", {plan, none}, reader);
+  reader.finish();
+  return plan.reliability;
+}
+
+namespace {
+
 Plan read_document(const json& document, const std::string& origin) {
   if (const auto schema = document.find("schema"); schema != document.end() && *schema == kScenarioSchema)
     throw Error(ErrorKind::usage, "this is a scenario, not a plan", origin + ": /schema",
@@ -119,11 +132,7 @@ Plan read_document(const json& document, const std::string& origin) {
   for (const std::string& key : plan_schema::scenario_keys()) top.expect(key);
   read_group("", {plan, none}, top);
   read_optional_group("economics", "economics", {plan, none}, top);
-  if (std::optional<ObjectReader> r = top.optional_object("reliability")) {
-    read_group("reliability", {plan, none}, *r);
-    read_optional_group("reliability.mtbf", "mtbf", {plan, none}, *r);
-    r->finish();
-  }
+  if (std::optional<ObjectReader> r = top.optional_object("reliability")) plan.reliability = read_reliability(*r);
   read_optional_group("uncertainty", "uncertainty", {plan, none}, top);
   for (ObjectReader& r : top.objects("candidates")) plan.candidates.push_back(read_candidate(plan, r));
   top.finish();

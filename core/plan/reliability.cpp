@@ -100,6 +100,13 @@ ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet) {
   return out;
 }
 
+FailureTimes times_of(const ReliabilitySettings& settings, const ReliabilityProfile& profile) {
+  FailureTimes out = profile.times;
+  for (int p = 0; p < kParts; ++p)
+    if (const auto& own = nth(settings.mtbf, p)) out[static_cast<Part>(p)] = *own;
+  return out;
+}
+
 Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
   double rate = 0;
   for (int p = 0; p < kParts; ++p) rate += count_of(static_cast<Part>(p), counts) / nth(times.of, p).value();
@@ -164,8 +171,8 @@ Goodput goodput(const ReliabilitySettings& s, const GoodputRequest& r) {
   out.interval = s.checkpoint_interval.value_or(checkpoint_interval(blocking, out.mtbf));
   // What is written beside training is not safe until it is there: a failure costs that time too. Reading back takes as
   // long as writing.
-  const Seconds restart = s.restart + out.write + (out.write - blocking);
-  out.checkpoints = checkpoint_efficiency(out.interval, blocking, restart, out.mtbf);
+  out.restart = s.restart + out.write + (out.write - blocking);
+  out.checkpoints = checkpoint_efficiency(out.interval, blocking, out.restart, out.mtbf);
   out.stragglers = 1 / straggler_factor(s.jitter, static_cast<int>(r.counts.gpus));
   const double expected = machines_in_repair(r.times, r.counts, s.repair);
   if (!r.replaced)

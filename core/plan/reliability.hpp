@@ -122,6 +122,9 @@ struct ReliabilitySettings {
   double jitter = 0.005;
 };
 
+/// The profile's times between failures, where `settings` have none of their own.
+[[nodiscard]] FailureTimes times_of(const ReliabilitySettings& settings, const ReliabilityProfile& profile);
+
 /// Where the time goes; the product of the shares is `total`.
 struct Goodput {
   double total = 1;        ///< Share of the calendar that trains at the step time of an undisturbed run.
@@ -131,7 +134,8 @@ struct Goodput {
   double spares = 1;
   Seconds mtbf;
   Seconds interval;
-  Seconds write;  ///< Of one checkpoint, blocking or not.
+  Seconds write;    ///< Of one checkpoint, blocking or not.
+  Seconds restart;  ///< From a failure until training goes on, reading the checkpoint included.
   double interruptions_per_day = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "core/lesson/lesson_report.hpp"
 #include "core/lesson/task_report.hpp"
 #include "core/playground/choices.hpp"
+#include "core/playground/steps.hpp"
 #include "core/report/html/html_report.hpp"
 #include "core/report/results/comparison.hpp"
 
@@ -124,6 +125,9 @@ std::string reply_to(const ordered_json& request, const SessionOptions& sessions
   if (ask == "compare") return compared(request);
   if (ask == "lesson") return taught(request);
   if (ask == "task") return tried(request);
+  if (ask == "ring") return ring_json(request);
+  if (ask == "pipeline") return pipeline_json(request);
+  if (ask == "exchange") return exchange_json(request);
   throw Error(ErrorKind::usage, "nothing is known of '" + ask + "'", "ask");
 }
 

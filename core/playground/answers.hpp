@@ -20,6 +20,7 @@ namespace rehearse::playground {
 ///   | compare    | names, results               | answer                                                          |
 ///   | lesson     | name, set                    | answer, gantts                                                  |
 ///   | task       | name; set and predict        | answer: the task and its hints, or what becomes of an attempt   |
+///   | ring, pipeline, exchange | sizes          | one after the other what happens in each (steps.hpp)            |
 ///
 /// `scenario` is the path of a file of the data folder, or a scenario as an object; `set` holds overrides as `--set`
 /// takes them; `suggest` (false) asks what would make a plan fit; `ranks` is the most rows of the picture. `answer` is

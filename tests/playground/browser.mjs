@@ -68,9 +68,10 @@ export const open_page = async (browser, url, { width = 1280, height = 900, dark
     }
   };
   const key = async (name) => {
-    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, Enter: 13 }[name] });
+    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, Enter: 13, End: 35 }[name] });
   };
   const picture = async (file) => {
+    await send('Page.bringToFront'); // What is behind another page is not painted.
     const { cssContentSize } = await send('Page.getLayoutMetrics');
     const clip = { x: 0, y: 0, width, height: Math.min(cssContentSize.height, 9000), scale: 1 };
     const { data } = await send('Page.captureScreenshot', { format: 'png', clip, captureBeyondViewport: true });

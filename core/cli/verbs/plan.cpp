@@ -132,8 +132,7 @@ ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, c
                      {nodes * part.machine->gpus, nodes * part.machine->nics, nodes * part.machine->trays}});
   }
   ReliabilityProfile out = joined_reliability(fleet);
-  for (int p = 0; p < kParts; ++p)
-    if (const auto& own = nth(plan.reliability.mtbf, p)) out.times[static_cast<Part>(p)] = *own;
+  out.times = times_of(plan.reliability, out);
   return out;
 }
 

@@ -52,6 +52,14 @@ const fill_again = (host, parts) => {
   host.style.minHeight = '';
 };
 
+// In one line, which small screens keep in sight below the controls. Screen readers have the status.
+const brief_text = ({ error, answer: a }) => {
+  if (error) return 'This is no plan';
+  const m = tightest_of(a.memory),
+    memory = `${text_of('gib', m.needed_bytes)} of ${text_of('gib', m.capacity_bytes)}`;
+  return a.step_time_s === undefined ? `Does not fit: ${memory}` : `${seconds(a.step_time_s)} · MFU ${percent(a.mfu)} · ${memory}`;
+};
+
 const show_estimate = (host, data, apply) =>
   fill_again(host, () => {
     if (data.error) return refused_part(data.error, apply);

@@ -15,14 +15,20 @@ const kDivided = 'How work is divided';
 const kAxes = ['strategy.tp', 'strategy.pp', 'strategy.cp', 'strategy.ep'];
 // What else the number of replicas follows from.
 const kPlaces = ['cluster.nodes', 'cluster.machine'];
+// Sliders whose values are to divide the GPUs.
+const kPlaced = ['cluster.nodes', 'strategy.tp', 'strategy.pp', 'strategy.cp'];
+
+const words_of = (choices, key) => {
+  const found = choices.keys.find((k) => k.key === key);
+  return found && found.type.startsWith('one of: ') ? found.type.slice(8).split(', ') : [];
+};
+// What may be typed for a key, where that is a list.
+const kOffered = { model: 'models', 'cluster.machine': 'machines', 'cluster.network': 'networks', 'framework.name': 'frameworks', 'strategy.schedule': 'schedules' };
+const offered_values = (choices, key) => (kOffered[key] ? choices[kOffered[key]].map((c) => c.name) : words_of(choices, key));
 
 // groups: [title, [control]]; a control is {key, label, kind: steps | number | pick | check | sharding | words, values, options}.
 const control_groups = (choices) => {
-  const words_of = (key) => {
-    const found = choices.keys.find((k) => k.key === key);
-    return found && found.type.startsWith('one of: ') ? found.type.slice(8).split(', ') : [];
-  };
-  const listed_words = (key) => words_of(key).map((word) => [word, word.replace(/_/g, ' ')]);
+  const listed_words = (key) => words_of(choices, key).map((word) => [word, word.replace(/_/g, ' ')]);
   return [
     [
       'Model and batch',
@@ -85,6 +91,7 @@ const model_options = (choices, base) => {
     .map((m) => [m.name, `${m.name.replace(/_/g, ' ')} (${billions(m.parameters)})`]);
 };
 
+const help_of = (choices, key) => (choices.keys.find((k) => k.key === key) || {}).help;
 // What the plan says of a key: a change, the shipped scenario, or the key's default; as text.
 const value_of = (choices, plan, key) => {
   if (plan.set[key] !== undefined) return String(plan.set[key]);
@@ -134,14 +141,29 @@ const picker = (id, options, chosen, changed_to) => {
   return select;
 };
 
-// A slider over a list of values, with the value beside it.
-const stepper = (id, label, values, chosen, changed_to) => {
+// Whether the GPUs divide into what the axes say, with `key` set to `value`. Not known of clusters that have no one machine.
+const divides = (choices, plan, key, value) => {
+  const figure = (name) => (name === key ? value : Number(value_of(choices, plan, name)) || 1);
+  const machine = choices.machines.find((m) => m.name === value_of(choices, plan, 'cluster.machine'));
+  return !machine || (machine.gpus * figure('cluster.nodes')) % (figure('strategy.tp') * figure('strategy.pp') * figure('strategy.cp')) === 0;
+};
+// Where a slider that is moved from one place to another comes to rest: there, or at the next place on its way that can be.
+const resting_place = (from, to, count, can_be) => {
+  const way = Math.sign(to - from);
+  for (let at = to; way !== 0 && at >= 0 && at < count; at += way) if (can_be(at)) return at;
+  return to;
+};
+
+// A slider over a list of values, with the value beside it. It passes over values that `can_be` says no of.
+const stepper = (id, values, chosen, can_be, changed_to) => {
   const all = with_value(values, Number(chosen) || 1);
-  const at = all.indexOf(Number(chosen) || 1);
+  let at = all.indexOf(Number(chosen) || 1);
   const shown = element('output', { for: id }, fixed(all[at], 0));
   const slider = element('input', { id, type: 'range', min: 0, max: all.length - 1, step: 1, value: at, 'aria-valuetext': String(all[at]) });
   slider.addEventListener('input', () => {
-    const value = all[Number(slider.value)];
+    at = resting_place(at, Number(slider.value), all.length, (place) => can_be(all[place]));
+    slider.value = at;
+    const value = all[at];
     shown.textContent = fixed(value, 0);
     slider.setAttribute('aria-valuetext', String(value));
     changed_to(value);
@@ -174,7 +196,9 @@ const words_box = (id, choices, plan, known, changed_to) => {
   return box;
 };
 
-const show_controls = (form, choices, plan, change) => {
+// `current` gives the plan as it is at the time; moving a slider does not draw the controls anew.
+const show_controls = (form, choices, current, change) => {
+  const plan = current();
   const focused = document.activeElement && document.activeElement.id;
   const base = scenario_of(choices, plan.base);
   const sequences = value_of(choices, plan, 'training.sequence_length') !== '0';
@@ -183,7 +207,7 @@ const show_controls = (form, choices, plan, change) => {
   const input_of = (c, id) => {
     const now = value_of(choices, plan, c.key);
     const set = (value) => change((p) => changed(choices, p, { [c.key]: value }));
-    if (c.kind === 'steps') return stepper(id, c.label, c.values, now, set);
+    if (c.kind === 'steps') return stepper(id, c.values, now, (value) => !kPlaced.includes(c.key) || divides(choices, current(), c.key, value), set);
     if (c.kind === 'number') return number_box(id, now, set);
     if (c.kind === 'check') return check_box(id, now, set);
     if (c.kind === 'pick') return picker(id, c.options(base), now, set);
@@ -195,10 +219,9 @@ const show_controls = (form, choices, plan, change) => {
       (value) => change((p) => changed(choices, p, kSharding.find(([name]) => name === value)[2])),
     );
   };
-  const help_of = (key) => (choices.keys.find((k) => k.key === key) || {}).help;
   const line = (c) => {
     const id = `control-${c.key.replace(/\./g, '-')}`;
-    return element('div', { class: `control ${c.kind}`, title: help_of(c.key) }, element('label', { for: id }, c.label), input_of(c, id));
+    return element('div', { class: `control ${c.kind}`, title: help_of(choices, c.key) }, element('label', { for: id }, c.label), input_of(c, id));
   };
   const start = picker(
     'control-base',

@@ -30,13 +30,14 @@ const worker_main = () => {
   };
 };
 
+// Compiled while it is unpacked, which the browser does beside this script.
 const unpacked_module = async () => {
-  const packed = Uint8Array.from(atob(kModule.wasm), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  const packed = await fetch(`data:application/gzip;base64,${kModule.wasm}`);
+  const stream = packed.body.pipeThrough(new DecompressionStream('gzip'));
+  return WebAssembly.compileStreaming(new Response(stream, { headers: { 'Content-Type': 'application/wasm' } }));
 };
 
-// One request at a time; of those that wait only the last is asked, and the others are answered by null.
+// One request at a time; of those that wait only the last is asked, and the others are answered by null. `module` is a promise.
 const open_worker = (module) => {
   const source = new Blob([kModule.glue, `\n(${worker_main})();\n`], { type: 'text/javascript' });
   const worker = new Worker(URL.createObjectURL(source));
@@ -52,12 +53,13 @@ const open_worker = (module) => {
     next();
     if (!data.ready) done({ ...JSON.parse(data.reply), took: data.took });
   };
-  worker.onerror = (event) => {
+  const failed = ({ message }) => {
     const { done } = asked;
     next();
-    done({ error: { what: event.message, where: '', hint: 'Reload the page. A plan this large may need more memory than the browser gives.' } });
+    done({ error: { what: message, where: '', hint: 'Reload the page. A plan this large may need more memory than the browser gives.' } });
   };
-  worker.postMessage({ module });
+  worker.onerror = failed;
+  module.then((compiled) => worker.postMessage({ module: compiled }));
   return (request) =>
     new Promise((done) => {
       if (waiting) waiting.done(null);

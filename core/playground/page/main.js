@@ -3,6 +3,7 @@
 const kViews = [
   ['plan', 'One plan'],
   ['beside', 'Two plans'],
+  ['steps', 'Step by step'],
   ['lessons', 'Lessons'],
   ['tasks', 'Tasks'],
 ];
@@ -16,17 +17,16 @@ const start = async () => {
   const say = (text) => {
     status.textContent = text;
   };
-  const module = await unpacked_module();
+  const module = unpacked_module();
   const ask_now = open_worker(module);
-  const choices = await ask_now({ ask: 'choices' });
-  if (choices.error) throw new Error(choices.error.what);
+  const choices = kModule.choices;
   // Later, so that the first answer is not kept waiting.
   let player = null;
   const ask_player = (request) => (player = player || open_worker(module))(request);
 
   let state = read_address();
-  const parts = Object.fromEntries(['estimate', 'suggestion', 'played', 'elsewhere', 'comparison', 'lessons', 'lesson', 'tasks', 'task'].map((id) => [id, part(id)]));
-  const shown_parts = { plan: ['estimate', 'suggestion', 'played', 'elsewhere'], beside: ['comparison', 'elsewhere'], lessons: ['lesson', 'lessons'], tasks: ['task', 'tasks'] };
+  const parts = Object.fromEntries(['estimate', 'suggestion', 'played', 'elsewhere', 'comparison', 'steps', 'lessons', 'lesson', 'tasks', 'task'].map((id) => [id, part(id)]));
+  const shown_parts = { plan: ['estimate', 'suggestion', 'played', 'elsewhere'], beside: ['comparison', 'elsewhere'], steps: ['steps'], lessons: ['lesson', 'lessons'], tasks: ['task', 'tasks'] };
   let waiting = 0,
     moves = 0;
 
@@ -47,17 +47,25 @@ const start = async () => {
   const answer_plan = async () => {
     const move = ++moves;
     clearTimeout(waiting);
-    const data = await ask_now(request_of('estimate', state.plan));
+    // The page has the first plan's closed form, and needn't wait for the core; which works it out all the same, to be warm.
+    const known = move === 1 && same_plan(state.plan, plan_of(kFirst)) ? kModule.first.reply : null;
+    const asked = ask_now(request_of('estimate', state.plan));
+    if (known)
+      asked.then(() => {
+        document.documentElement.dataset.warm = 'yes';
+      });
+    const data = known || (await asked);
     if (!data || move !== moves) return;
     tell(data);
     show_estimate(parts.estimate, data, apply);
+    document.querySelector('.brief').textContent = brief_text(data);
     show_elsewhere(parts.elsewhere, state.plan, data);
     show_derived(data.answer && data.answer.scenario);
     clear(parts.suggestion);
     document.documentElement.dataset.answered = String(move);
-    document.documentElement.dataset.took = String(data.took);
+    document.documentElement.dataset.took = String(data.took || 0);
     const timed = !data.error && data.answer.step_time_s !== undefined;
-    say(data.error ? 'This is no plan.' : `Closed form in ${seconds(data.took / 1000)}${timed ? '; now it is played …' : '.'}`);
+    say(data.error ? 'This is no plan.' : `Closed form${known ? '' : ` in ${seconds(data.took / 1000)}`}; ${timed ? 'now it is played …' : 'it does not fit into memory.'}`);
     if (timed) waiting = setTimeout(() => play(data, move), kPlayAfter);
     else clear(parts.played);
     if (!data.error && !timed) suggest(move);
@@ -86,17 +94,46 @@ const start = async () => {
     document.documentElement.dataset.compared = 'yes';
   };
 
+  const step = async () => {
+    const shown = stepping(choices, state.steps);
+    const data = await ask_now({ ask: shown.topic, ...shown });
+    if (!data) return;
+    tell({});
+    show_steps(
+      parts.steps,
+      choices,
+      shown,
+      data,
+      (steps, anew = true) => {
+        state = { ...state, steps };
+        if (anew) refresh();
+        else history.replaceState(null, '', address_of(state));
+      },
+      (lesson) => {
+        state = { ...state, view: 'lessons', lesson, changed: '' };
+        refresh();
+      },
+    );
+    say('');
+    document.documentElement.dataset.stepped = shown.topic;
+  };
+
   const teach = async () => {
     show_lessons(parts.lessons, choices, state.lesson, (lesson) => {
-      state = { ...state, lesson };
+      state = { ...state, lesson, changed: '' };
       refresh();
+      window.scrollTo(0, 0);
     });
     if (!state.lesson) return clear(parts.lesson);
     say('Working the lesson out …');
-    const data = await ask_player({ ask: 'lesson', name: state.lesson, set: [] });
+    const data = await ask_player({ ask: 'lesson', name: state.lesson, set: lines_of(state.changed) });
     if (!data) return undefined;
     tell(data);
-    show_lesson(parts.lesson, data);
+    show_lesson(parts.lesson, data, state.changed, (changed) => {
+      state = { ...state, changed };
+      refresh();
+      window.scrollTo(0, 0);
+    });
     say('');
     return undefined;
   };
@@ -119,13 +156,17 @@ const start = async () => {
       if (outcome) setTimeout(list, 0);
       return outcome;
     };
+    const given = (set) =>
+      plan_of(
+        data.answer.scenario.replace(/^.*(?=scenarios\/)/, ''),
+        Object.fromEntries([...(data.answer.set || []), ...set].map((s) => [s.slice(0, s.indexOf('=')), s.slice(s.indexOf('=') + 1)])),
+      );
     const open = (set) => {
-      const changes = Object.fromEntries([...(data.answer.set || []), ...set].map((s) => [s.slice(0, s.indexOf('=')), s.slice(s.indexOf('=') + 1)]));
-      state = { ...state, view: 'plan', plan: plan_of(data.answer.scenario.replace(/^.*(?=scenarios\/)/, ''), changes) };
-      show_controls(form, choices, state.plan, change);
+      state = { ...state, view: 'plan', plan: given(set) };
+      show_controls(form, choices, () => state.plan, change);
       refresh();
     };
-    show_task(parts.task, data.answer, ask, open);
+    show_task(parts.task, data.answer, ask, open, (key) => ({ now: value_of(choices, given([]), key), help: help_of(choices, key), values: offered_values(choices, key) }));
     say('');
     document.documentElement.dataset.asked = state.task;
     return undefined;
@@ -138,6 +179,7 @@ const start = async () => {
     for (const button of document.querySelectorAll('.views button')) button.setAttribute('aria-pressed', String(button.dataset.view === state.view));
     if (state.view === 'plan') answer_plan();
     else if (state.view === 'beside') compare();
+    else if (state.view === 'steps') step();
     else if (state.view === 'lessons') teach();
     else set_task();
   };
@@ -145,7 +187,7 @@ const start = async () => {
   // `anew`: the controls are drawn again, with what the change made of the others.
   const change = (to, anew = false) => {
     state = { ...state, plan: to(state.plan) };
-    if (anew) show_controls(form, choices, state.plan, change);
+    if (anew) show_controls(form, choices, () => state.plan, change);
     refresh();
   };
 
@@ -153,14 +195,15 @@ const start = async () => {
   form.addEventListener('submit', (event) => event.preventDefault());
   window.addEventListener('hashchange', () => {
     state = read_address();
-    show_controls(form, choices, state.plan, change);
+    show_controls(form, choices, () => state.plan, change);
     refresh();
   });
-  show_controls(form, choices, state.plan, change);
+  show_controls(form, choices, () => state.plan, change);
   apply_theme();
   follow_the_page();
   refresh();
   document.documentElement.dataset.ready = 'yes';
+  await module;
 };
 
 const masthead = (state, set) => {

@@ -1,6 +1,6 @@
 // What is asked: a shipped scenario with changes, as `--set` takes them. The page's address holds it.
 
-const kFirst = 'scenarios/gpt3_175b_a100_1024.json';
+const kFirst = kModule.first.scenario;
 
 const plan_of = (base, set = {}) => ({ base, set });
 const overrides = (plan) => Object.entries(plan.set).map(([key, value]) => `${key}=${value}`);
@@ -12,8 +12,8 @@ const plan_text = (plan) => {
   const text = words.toString();
   return `base=${encodeURIComponent(file_stem(plan.base))}${text ? `&${text}` : ''}`;
 };
-const kViewNames = ['plan', 'beside', 'lessons', 'tasks'];
-const kOwnWords = ['base', 'view', 'beside', 'lesson', 'task', 'theme'];
+const kViewNames = ['plan', 'beside', 'steps', 'lessons', 'tasks'];
+const kOwnWords = ['base', 'view', 'beside', 'steps', 'lesson', 'changed', 'task', 'theme'];
 const read_plan = (text) => {
   const words = new URLSearchParams(text);
   const set = {};
@@ -28,7 +28,9 @@ const read_address = () => {
     view: kViewNames.includes(words.get('view')) ? words.get('view') : 'plan',
     plan: read_plan(text),
     beside: words.has('beside') ? read_plan(words.get('beside')) : null,
+    steps: Object.fromEntries(new URLSearchParams(words.get('steps') || '')),
     lesson: words.get('lesson'),
+    changed: words.get('changed') || '',
     task: words.get('task'),
     theme: words.get('theme'),
   };
@@ -38,7 +40,9 @@ const address_of = (state) =>
     plan_text(state.plan),
     state.view !== 'plan' ? `view=${state.view}` : '',
     state.beside ? `beside=${encodeURIComponent(plan_text(state.beside))}` : '',
+    state.view === 'steps' && state.steps.topic ? `steps=${encodeURIComponent(new URLSearchParams(state.steps))}` : '',
     state.view === 'lessons' && state.lesson ? `lesson=${encodeURIComponent(state.lesson)}` : '',
+    state.view === 'lessons' && state.lesson && state.changed ? `changed=${encodeURIComponent(state.changed)}` : '',
     state.view === 'tasks' && state.task ? `task=${encodeURIComponent(state.task)}` : '',
     state.theme ? `theme=${state.theme}` : '',
   ]

@@ -44,13 +44,21 @@ const show_tasks = (host, choices, chosen, choose) =>
     }
   });
 
-// `ask` tries: a promise of the reply. `open` shows the attempt as a plan of its own.
-const show_task = (host, task, ask, open) =>
+// `ask` tries: a promise of the reply. `open` shows the attempt as a plan of its own. `told_of` gives what a key is, where it stands
+// and what may be typed.
+const show_task = (host, task, ask, open, told_of) =>
   fill_again(host, () => {
     const outcome = element('div', { id: 'outcome', 'aria-live': 'polite' });
     const guess = task.predict ? element('input', { id: 'guess', type: 'text', autocomplete: 'off' }) : null;
-    const fields = task.may_change.map((key) => [key, element('input', { id: `try-${key.replace(/\./g, '-')}`, type: 'text', autocomplete: 'off', spellcheck: 'false' })]);
-    const attempt = () => fields.filter(([, box]) => box.value.trim() !== '').map(([key, box]) => `${key}=${box.value.trim()}`);
+    const field = (key) => {
+      const id = `try-${key.replace(/\./g, '-')}`,
+        { now, help, values } = told_of(key);
+      const list = values.length > 0 ? element('datalist', { id: `${id}-values` }, values.map((value) => element('option', { value }))) : null;
+      const box = element('input', { id, type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: now, list: list ? list.id : undefined });
+      return { key, box, parts: [element('label', { for: id }, element('code', {}, key), ` ${help || ''}`), box, list] };
+    };
+    const fields = task.may_change.map(field);
+    const attempt = () => fields.filter(({ box }) => box.value.trim() !== '').map(({ key, box }) => `${key}=${box.value.trim()}`);
     const hints = element('ol', { class: 'hints' });
     const hint = element('button', { type: 'button', class: 'more' }, 'A hint');
     hint.addEventListener('click', () => {
@@ -61,7 +69,7 @@ const show_task = (host, task, ask, open) =>
       'form',
       { class: 'task' },
       guess ? element('div', { class: 'control' }, element('label', { for: 'guess' }, `First guess: ${task.predict}`), guess) : null,
-      fields.map(([key, box]) => element('div', { class: 'control' }, element('label', { for: box.id }, key), box)),
+      fields.map((f) => element('div', { class: 'control' }, f.parts)),
       element('div', {}, element('button', { type: 'submit', class: 'apply' }, 'Try it')),
     );
     form.addEventListener('submit', async (event) => {

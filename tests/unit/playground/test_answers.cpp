@@ -1,4 +1,7 @@
 // What the page asks is what core/api answers, and what goes wrong is told, never thrown.
+#include <algorithm>
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "core/api.hpp"
@@ -67,6 +70,54 @@ TEST_CASE("lessons and tasks are answered by their names") {
   const json tried =
       ask({{"ask", "task"}, {"name", "state_in_shards"}, {"set", {"strategy.zero_stage=1"}}}).at("answer");
   CHECK(tried.at("solved") == true);
+}
+
+TEST_CASE("a ring is told step by step, from each GPU's own parts to the sum of all on each") {
+  const json ring = ask({{"ask", "ring"}, {"ranks", 5}});
+  CHECK(ring.at("steps") == 8);
+  CHECK(ring.at("sends").size() == 5 * 8);
+  REQUIRE(ring.at("held").size() == 9);
+  for (int rank = 0; rank < 5; ++rank)
+    for (int piece = 0; piece < 5; ++piece) {
+      CHECK(ring.at("held").front().at(rank).at(piece) == json{rank});
+      CHECK(ring.at("held").back().at(rank).at(piece) == json{0, 1, 2, 3, 4});
+    }
+  // After the reduce-scatter each has one whole piece.
+  for (const json& pieces : ring.at("held").at(4))
+    CHECK(std::count_if(pieces.begin(), pieces.end(), [](const json& held) { return held.size() == 5; }) == 1);
+}
+
+TEST_CASE("a pipeline is told pass by pass, with what its stages wait") {
+  const json f = ask({{"ask", "pipeline"}, {"schedule", "1f1b"}, {"stages", 4}, {"chunks", 1}, {"microbatches", 8}});
+  CHECK(f.at("passes").size() == 4 * 2 * 8);
+  CHECK(f.at("end") == 3 * (8 + 4 - 1));
+  CHECK(f.at("work") == 3 * 8);
+  CHECK(f.at("bubble_ratio") == Approx(3.0 / 8));
+  CHECK(ask({{"ask", "pipeline"}, {"schedule", "dualpipe"}, {"stages", 3}, {"chunks", 1}, {"microbatches", 8}})
+            .at("error")
+            .at("what")
+            .get<std::string>()
+            .find("odd") != std::string::npos);
+}
+
+TEST_CASE("an exchange moves every row once, to ranks as full as their experts are popular") {
+  const json even =
+      ask({{"ask", "exchange"}, {"ranks", 4}, {"experts", 16}, {"chosen", 2}, {"tokens", 1000}, {"imbalance", "none"}});
+  CHECK(even.at("arrive") == json{2000, 2000, 2000, 2000});
+  const json zipf =
+      ask({{"ask", "exchange"}, {"ranks", 4}, {"experts", 16}, {"chosen", 2}, {"tokens", 1000}, {"imbalance", "zipf"}});
+  double rows = 0;
+  std::set<std::pair<int, int>> pairs;
+  for (const json& round : zipf.at("rounds"))
+    for (const json& s : round) {
+      rows += s.at("rows").get<double>();
+      pairs.insert({s.at("from").get<int>(), s.at("to").get<int>()});
+    }
+  CHECK(rows == Approx(4 * 1000 * 2));
+  CHECK(pairs.size() == 16);
+  CHECK(zipf.at("arrive").at(0) > 2000);
+  CHECK(ask({{"ask", "exchange"}, {"ranks", 3}, {"experts", 16}, {"chosen", 2}, {"tokens", 1}, {"imbalance", "none"}})
+            .contains("error"));
 }
 
 TEST_CASE("what users get wrong is told with its place and what to do") {

@@ -7,6 +7,7 @@
 
 #include "core/config/settings/strategy.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/schedule/timetable.hpp"
 #include "core/strategy/workload.hpp"
 #include "tests/support/catch.hpp"
 
@@ -194,6 +195,8 @@ TEST_CASE("no schedule deadlocks, and its idle share is the bubble it declares")
       const int ideal = c.shape.microbatches * c.shape.virtual_stages * (times.forward + times.input + times.weight);
       const int makespan = play(c, times).makespan;
       REQUIRE(makespan >= ideal);
+      const auto passes = timetable(*c.schedule, c.shape, pass_times(times));
+      CHECK(std::ranges::max(passes, {}, &TimedSlot::end).end == makespan);
       if (!c.schedule->states_bubble(pass_times(times))) continue;
       CHECK(static_cast<double>(makespan - ideal) / ideal ==
             Approx(c.schedule->bubble_ratio(c.shape, pass_times(times))).margin(1e-12));
@@ -319,5 +322,21 @@ TEST_CASE("one device at work at a time idles 1 - 1/p, however many microbatches
   for (const int m : {1, 4, 32}) {
     const double idle = naive->bubble_ratio({4, 1, m});
     CHECK(idle / (1 + idle) == Approx(1 - 1.0 / 4));
+  }
+}
+
+TEST_CASE("a timetable lets no stage do two things at once but what is paired, and nothing begin before it can") {
+  for (const Case& c : cases()) {
+    INFO(text(c));
+    std::map<Key, double> ended;
+    std::map<int, double> free;
+    const auto passes = timetable(*c.schedule, c.shape, {2, 2, 1});
+    for (const TimedSlot& p : passes) {
+      CHECK((p.begin >= free[p.stage] || p.slot.paired));
+      free[p.stage] = p.end;
+      ended[key(p.slot.pass, p.slot.chunk, p.slot.microbatch)] = p.end;
+    }
+    for (const TimedSlot& p : passes)
+      for (const Key& k : needs(p.slot, c.shape.stages * c.shape.virtual_stages)) CHECK(p.begin >= ended.at(k));
   }
 }

@@ -47,7 +47,8 @@ const axis_style = (theme, more = {}) => ({
 
 // Names of rows: left of them in as much room as they need, on a narrow page above each row.
 const kLetter = 7.6; // Pixels of one at 13.5, on average.
-const rows_left = (view, names) => (view.narrow ? 4 : Math.min(0.4 * view.width, kLetter * Math.max(...names.map((n) => n.length)) + 16));
+const kLeastName = 56; // Room for a short name of wide letters.
+const rows_left = (view, names) => (view.narrow ? 4 : Math.min(0.4 * view.width, Math.max(kLeastName, kLetter * Math.max(...names.map((n) => n.length)) + 16)));
 const named_rows = (view, names) => ({
   type: 'category',
   inverse: true,

@@ -146,9 +146,9 @@ const difference_section = (a, d, i, steps) => {
 // What the fullest GPU of each plan needs, also of a plan that does not fit.
 const lesson_memory = (a) => {
   const plans = a.plans.map((p, at) => ({ ...p, at })).filter((p) => p.figures && p.figures.needed > 0);
-  if (plans.length === 0) return;
-  const used = Object.keys(words.memory).filter((key) => plans.some((p) => p.figures[`memory.${key}`] > 0));
   const over = plans.filter((p) => !p.figures.fits);
+  if (plans.length === 0 || (over.length === 0 && !asks_for(a, 'memory'))) return;
+  const used = Object.keys(words.memory).filter((key) => plans.some((p) => p.figures[`memory.${key}`] > 0));
   section({
     id: 'memory',
     title: 'Memory that the fullest GPU needs',
@@ -158,14 +158,14 @@ const lesson_memory = (a) => {
         'Peak memory by category',
         [
           { title: 'plan' },
-          { title: '' },
+          { title: 'fits' },
           { title: 'needed', number: true },
           { title: 'capacity', number: true },
           ...used.map((key) => ({ title: words.memory[key], number: true })),
         ],
         plans.map((p) => [
           p.key,
-          p.figures.fits ? '' : 'does not fit',
+          p.figures.fits ? 'yes' : 'no',
           cell(p.figures.needed, 'gib', { path: `answer.plans.${p.at}.figures.needed` }),
           cell(p.figures.capacity, 'gib', { path: `answer.plans.${p.at}.figures.capacity` }),
           ...used.map((key) => cell(p.figures[`memory.${key}`] || 0, 'gib')),
@@ -175,17 +175,39 @@ const lesson_memory = (a) => {
   });
 };
 
-// Kinds of pictures that are characters here, too; steps, time and memory are drawn from figures.
-const kTextPictures = ['ring', 'bars', 'nodes', 'hours'];
-
-const text_pictures = (a) =>
-  (a.pictures || [])
-    .filter((p) => kTextPictures.includes(p.kind))
-    .forEach((p) =>
-      main().append(
-        element('section', {}, element('h2', {}, p.title), element('pre', { class: 'scroll text-picture', tabindex: 0, role: 'img', 'aria-label': p.title }, p.text)),
+// A figure of each plan.
+const bars_section = (picture, id) => {
+  const known = picture.bars.filter((b) => b.value !== null);
+  const text_at = new Map(known.map((b) => [b.value, b.text]));
+  section({
+    id,
+    title: picture.title,
+    see: `${picture.bars.map((b) => `${b.plan}: ${b.text}`).join('; ')}.`,
+    chart:
+      known.length > 0 &&
+      bars_chart(
+        known.map((b) => [b.plan, b.value]),
+        () => ['blue', 'none'],
+        (plan) => plan,
+        (value) => text_at.get(value),
       ),
-    );
+  });
+};
+
+// Kinds of pictures that are characters here, too; steps, time and memory are drawn from figures.
+const kTextPictures = ['ring', 'nodes', 'hours'];
+const text_section = (picture) =>
+  main().append(
+    element('section', {}, element('h2', {}, picture.title), element('pre', { class: 'scroll text-picture', tabindex: 0, role: 'img', 'aria-label': picture.title }, picture.text)),
+  );
+
+const own_pictures = (a) =>
+  (a.pictures || []).forEach((picture, i) => {
+    if (picture.kind === 'bars') bars_section(picture, `bars-${i}`);
+    else if (kTextPictures.includes(picture.kind)) text_section(picture);
+  });
+// Whether the file asks for a picture of such a kind; where it asks for none, all are shown.
+const asks_for = (a, ...kinds) => (a.pictures || []).length === 0 || a.pictures.some((p) => kinds.includes(p.kind));
 
 const lesson_page = (a) => {
   const time = (f) => Object.fromEntries(Object.keys(words.time).map((key) => [key, f[`time.${key}`] || 0]));
@@ -193,7 +215,8 @@ const lesson_page = (a) => {
   open_page(a.title || a.lesson, a.question || null, (a.says || [])[0]);
   const at = (p) => a.plans.indexOf(p);
   const shown = a.plans.filter((p) => p.figures && (p.figures.step_time > 0 || p.figures.fits === 0));
-  if (shown.length > 0)
+  const timed = asks_for(a, 'time', 'steps');
+  if (shown.length > 0 && timed)
     headline(
       shown.slice(0, 6).map((p) => ({
         label: p.key,
@@ -205,7 +228,20 @@ const lesson_page = (a) => {
         tone: p.figures.step_time > 0 ? '' : 'bad',
       })),
     );
-  if (plans.length > 0) {
+  if (!timed)
+    section({
+      id: 'plans',
+      title: 'The plans',
+      see: `${capital(plural(a.plans.length, 'plan'))}, each played by itself.`,
+      tables: [
+        table(
+          'What each is',
+          [{ title: 'plan' }, { title: 'what' }],
+          a.plans.map((p) => [p.key, p.title]),
+        ),
+      ],
+    });
+  if (plans.length > 0 && timed) {
     const chart = stacks_chart(plans.map((p) => ({ label: p.key, breakdown: time(p.figures) })));
     const longest = largest_by(plans, (p) => p.figures.step_time),
       shortest = largest_by(plans, (p) => -p.figures.step_time);
@@ -230,12 +266,12 @@ const lesson_page = (a) => {
       ],
     });
   }
-  text_pictures(a);
+  own_pictures(a);
   const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
   if (rows.length > 0) replay_section(rows);
   lesson_memory(a);
-  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
-  if ((a.says || []).length > 1)
+  if (timed) (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  if ((a.says || []).length > 1 || (a.left_out || []).length > 0)
     main().append(
       element(
         'section',

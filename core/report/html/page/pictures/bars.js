@@ -88,11 +88,12 @@ const breakdown_section = (breakdown, path, title = 'Where the step goes') => {
 
 // plans: [{label, breakdown}]; one bar each, on one clock.
 const stacks_chart = (plans) => {
+  const named = (view) => Math.min(0.3 * view.width, Math.max(view.narrow ? 36 : 48, 10 * Math.max(...plans.map((p) => p.label.length))));
   const used = Object.keys(words.time).filter((key) => plans.some((p) => (p.breakdown[key] || 0) > 0));
   return {
     height: (view) => 60 + plans.length * (view.narrow ? 46 : 52),
     option: (view) => ({
-      grid: { left: view.narrow ? 34 : 60, right: view.narrow ? 70 : 90, top: 6, bottom: 40 },
+      grid: { left: named(view) + 8, right: view.narrow ? 70 : 90, top: 6, bottom: 40 },
       xAxis: { type: 'value', ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t) } }) },
       yAxis: {
         type: 'category',
@@ -100,7 +101,7 @@ const stacks_chart = (plans) => {
         data: plans.map((p) => p.label),
         axisLine: { show: false },
         axisTick: { show: false },
-        axisLabel: { color: view.ink, fontSize: 15, fontWeight: 600, interval: 0, width: view.narrow ? 30 : 52, overflow: 'truncate' },
+        axisLabel: { color: view.ink, fontSize: view.narrow ? 13 : 15, fontWeight: 600, interval: 0, width: named(view), overflow: 'truncate' },
       },
       tooltip: {
         trigger: 'item',
