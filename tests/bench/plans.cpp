@@ -1,7 +1,8 @@
 // Plans drawn from whole search spaces, worked out as a search does: how many a second, how many of them by the tables
 // of QuickEstimator, and how far the closed form is from the player.
 //
-//   bench_plans [COUNT [SCENARIO...]]     2,000 plans of each of the six spaces that core/estimate's tests draw from
+//   bench_plans [COUNT [NAME...]]     2,000 plans of each of the six spaces that core/estimate's tests draw from, or of
+//                                     those of scenarios/NAME.json
 //
 // PLAY=0 in the environment leaves the player out. MOST: entries that the player may take (tests: 2e5). EACH=1 prints
 // every plan with the time it took.
@@ -31,7 +32,9 @@ struct Rate {
     ++plans;
     seconds += took;
   }
-  [[nodiscard]] std::string text() const { return fmt::format("{} ({:.0f}/s)", plans, plans / seconds); }
+  [[nodiscard]] std::string text() const {
+    return plans == 0 ? "none" : fmt::format("{} ({:.0f}/s)", plans, plans / seconds);
+  }
 };
 
 /// By how they were worked out; those that fit no device have no time.
