@@ -62,7 +62,7 @@ try_python() {
   timed python_build "./bootstrap install-deps && cmake --preset demo -DREHEARSE_PYTHON=ON && cmake --build build/default --target rehearse rehearse_python_package"
   timed python_install "DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component python && DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component program"
   libraries=$(chroot "$root" sh -c 'ldd /srv/installed/usr/local/lib/python3*/dist-packages/rehearse/_core*.so' | awk '$3 ~ "^/" {print $3}' |
-    xargs -n 1 chroot "$root" sh -c 'dpkg -S "$(realpath "$0")" 2>/dev/null || dpkg -S "/usr$(realpath "$0")"' | cut -d: -f1 | sort -u)
+    xargs -n 1 chroot "$root" sh -c 'file=$(realpath "$0"); dpkg -S "$file" 2>/dev/null || dpkg -S "/usr$file" 2>/dev/null || dpkg -S "${file#/usr}"' | cut -d: -f1 | sort -u)
   # shellcheck disable=SC2086
   make_system "$root-user" ca-certificates python3 $libraries
   cp -a "$root/srv/installed/usr/local/." "$root-user/usr/local/"
