@@ -3,8 +3,8 @@
 # compiler cache. Prints how long each took. Needs root, debootstrap and the Debian archive that this machine uses.
 #
 # usage: try_bare.sh SUITE FOLDER [STEP...]    SUITE: bookworm or trixie; FOLDER: where the systems are made, 6 GB each
-# steps: demo test package python (default: the first three, in this order). PACKAGE=FILE installs that package instead of what `package` made.
-# python: the Python module, installed by cmake and, where Debian has scikit-build-core, by pip; the front page's lines run where no compiler is.
+# steps: demo test package python pip (default: the first three, in this order). PACKAGE=FILE installs that package instead of what `package` made.
+# python: the Python module, installed by cmake; pip: by pip, where Debian has scikit-build-core; the front page's lines run where no compiler is.
 # A system that is there already is used again as it is; remove FOLDER/SUITE to begin from nothing.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -56,28 +56,39 @@ run_front_page() {
   in_user python3 front_page.py | tee -a "$results" >&2
 }
 
+# packages_of FILE...: those that hold the libraries that these files of the system are linked with.
+packages_of() {
+  chroot "$root" sh -c "ldd $*" | awk '$3 ~ "^/" {print $3}' |
+    xargs -n 1 chroot "$root" sh -c 'file=$(realpath "$0"); dpkg -S "$file" 2>/dev/null || dpkg -S "/usr$file" 2>/dev/null || dpkg -S "${file#/usr}"' | cut -d: -f1 | sort -u
+}
+
+# What building the module takes, in the system where it is built.
+prepare_python() {
+  timed python_deps "./bootstrap install-deps && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends pybind11-dev python3-dev"
+}
+
 try_python() {
-  local libraries
-  timed python_deps "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends pybind11-dev python3-dev"
-  timed python_build "./bootstrap install-deps && cmake --preset demo -DREHEARSE_PYTHON=ON && cmake --build build/default --target rehearse rehearse_python_package"
+  prepare_python
+  timed python_build "cmake --preset demo -DREHEARSE_PYTHON=ON && cmake --build build/default --target rehearse rehearse_python_package"
   timed python_install "DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component python && DESTDIR=/srv/installed cmake --install build/default --prefix /usr/local --component program"
-  libraries=$(chroot "$root" sh -c 'ldd /srv/installed/usr/local/lib/python3*/dist-packages/rehearse/_core*.so' | awk '$3 ~ "^/" {print $3}' |
-    xargs -n 1 chroot "$root" sh -c 'dpkg -S "$(realpath "$0")" 2>/dev/null || dpkg -S "/usr$(realpath "$0")"' | cut -d: -f1 | sort -u)
-  # shellcheck disable=SC2086
-  make_system "$root-user" ca-certificates python3 $libraries
+  # shellcheck disable=SC2046
+  make_system "$root-user" ca-certificates python3 $(packages_of '/srv/installed/usr/local/lib/python3*/dist-packages/rehearse/_core*.so')
   cp -a "$root/srv/installed/usr/local/." "$root-user/usr/local/"
   run_front_page
   say "$suite: the module that cmake installed runs in $(in_user python3 --version)"
-  if chroot "$root" apt-cache show python3-scikit-build-core >/dev/null 2>&1; then
-    timed python_pip_deps "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends python3-pip python3-scikit-build-core python3-pybind11"
-    timed python_wheel "pip wheel . --no-build-isolation --no-deps -w /srv/wheel"
-    rm -rf "$root-user/usr/local/lib/python3"*/dist-packages/rehearse "$root-user/usr/local/share/rehearse" "$root-user/usr/local/bin/rehearse"
-    make_system "$root-user" python3-pip
-    cp "$root"/srv/wheel/*.whl "$root-user/srv/"
-    in_user pip install --no-index --break-system-packages /srv/rehearse-*.whl >"$folder/pip.log" 2>&1
-    run_front_page
-    say "$suite: the module that pip installed runs, without a network"
-  fi
+}
+
+try_pip() {
+  prepare_python
+  timed pip_deps "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends python3-pip python3-scikit-build-core python3-pybind11"
+  timed pip_wheel "rm -rf /srv/wheel /srv/unpacked && pip wheel . --no-build-isolation --no-deps -w /srv/wheel && python3 -m zipfile -e /srv/wheel/rehearse-*.whl /srv/unpacked"
+  # shellcheck disable=SC2046
+  make_system "$root-user" ca-certificates python3-pip $(packages_of '/srv/unpacked/rehearse/_core*.so')
+  rm -rf "$root-user/usr/local/lib/python3"*/dist-packages/rehearse "$root-user/usr/local/share/rehearse" "$root-user/usr/local/bin/rehearse"
+  cp "$root"/srv/wheel/*.whl "$root-user/srv/"
+  in_user pip install --no-index --break-system-packages /srv/rehearse-*.whl >"$folder/pip.log" 2>&1
+  run_front_page
+  say "$suite: the module that pip installed runs in $(in_user python3 --version), without a network"
 }
 
 mkdir -p "$folder"
@@ -99,6 +110,7 @@ for step in "${steps[@]}"; do
       chroot "$root-user" sh -c 'cd /srv && rehearse simulate scenarios/gpt3_175b_a100_1024.json' | sed -n 4,6p | tee -a "$results" >&2
       say "$suite: $(du -h "$package" | cut -f1) package installed and run without a compiler" ;;
     python) try_python ;;
+    pip) try_pip ;;
     *) say "no step '$step'"; exit 2 ;;
   esac
 done
