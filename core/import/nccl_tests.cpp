@@ -32,12 +32,14 @@ std::optional<double> number(const std::string& word) {
   return out;
 }
 
-/// "all_reduce_perf", "alltoall_perf", with a path or an MPI launcher before it.
+/// "all_reduce_perf", "alltoall_perf", with a path or an MPI launcher before it. Programs whose operation is none of
+/// ours are told too: else their tables would go by the name of the program before them.
 std::string program_in(const std::string& line) {
   static const std::map<std::string, std::string> kPrograms{
       {"all_reduce_perf", "all_reduce"}, {"all_gather_perf", "all_gather"}, {"reduce_scatter_perf", "reduce_scatter"},
       {"broadcast_perf", "broadcast"},   {"reduce_perf", "reduce"},         {"alltoall_perf", "all_to_all"},
-      {"sendrecv_perf", "send_recv"}};
+      {"sendrecv_perf", "send_recv"},    {"gather_perf", "gather"},         {"scatter_perf", "scatter"},
+      {"alltoallv_perf", "alltoallv"},   {"hypercube_perf", "hypercube"}};
   for (const auto& [program, op] : kPrograms) {
     const auto at = line.find(program);
     if (at != std::string::npos &&
@@ -47,7 +49,15 @@ std::string program_in(const std::string& line) {
   return {};
 }
 
-/// Without "[1,0]<stdout>:" or "[1,0]<stderr>: " of mpirun --tag-output and "0: " of srun --label.
+/// Without every "[0]" of mpiexec -prepend-rank, which stands wherever a rank wrote a part of the line.
+std::string without_ranks(std::string line, const std::string& tag) {
+  for (std::size_t at = line.find(tag); at != std::string::npos; at = line.find(tag, at))
+    line.replace(at, tag.size(), " ");
+  return line;
+}
+
+/// Without "[1,0]<stdout>:" or "[1,0]<stderr>: " of mpirun --tag-output, "[0]" of mpiexec -prepend-rank and "0: " of
+/// srun --label.
 std::string without_tag(const std::string& line) {
   const auto skip = [&](std::size_t at, std::string_view set) {
     const std::size_t end = line.find_first_not_of(set, at);
@@ -57,6 +67,8 @@ std::string without_tag(const std::string& line) {
   std::size_t at = skip(0, " ");
   if (at < line.size() && line[at] == '[') {
     const std::size_t job = skip(at + 1, kDigits);
+    if (job > at + 1 && job < line.size() && line[job] == ']')
+      return without_ranks(line, line.substr(at, job + 1 - at));
     const std::size_t end = job < line.size() && line[job] == ',' ? skip(job + 1, kDigits) : line.size();
     if (end >= line.size() || line[end] != ']') return line;
     at = end + 1;
@@ -72,7 +84,15 @@ std::string without_tag(const std::string& line) {
 bool lost_its_mark(const std::vector<std::string>& words) {
   if (words.size() < 3) return false;
   return words[0] == "nThread" || (words[0] == "size" && words[1] == "count") ||
-         (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Rank" && number(words[1]));
+         (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Out" && words[1] == "of") ||
+         (words[0] == "Rank" && number(words[1]));
+}
+
+/// What a log puts before every line: "(head, rank=0, pid=3808) " and a launcher's tag. A line of the head shows it.
+std::string prefix_in(const std::string& line) {
+  const std::size_t mark = line.find('#');
+  if (mark == std::string::npos || line.find_first_not_of(" \t") == mark) return {};
+  return lost_its_mark(words_of(line.substr(mark + 1))) ? line.substr(0, mark) : std::string{};
 }
 
 class Parser {
@@ -83,9 +103,14 @@ class Parser {
     std::istringstream in{std::string(text)};
     for (std::string line; std::getline(in, line);) {
       ++line_;
-      read(without_tag(line));
+      line = without_tag(line);
+      if (const std::string prefix = prefix_in(line); !prefix.empty()) prefix_ = prefix;
+      read(!prefix_.empty() && line.starts_with(prefix_) ? line.substr(prefix_.size()) : line);
     }
     close();
+    if (out_.empty() && (begun_ || !failure_.empty()))
+      throw Error(ErrorKind::usage, "the head of a table of nccl-tests, but no row with a time", origin_,
+                  failure_.empty() ? "keep all that the test prints" : "the test failed: " + failure_);
     if (out_.empty())
       throw Error(ErrorKind::usage, "no table of nccl-tests in it", origin_,
                   "run e.g. all_reduce_perf -b 8 -e 8G -f 2 -g 8 and keep all that it prints");
@@ -102,6 +127,9 @@ class Parser {
       if (line.find("test concluded") == std::string::npos) close();  // Else it names the table above it.
       op_ = op;
     }
+    // "HOST: Test NCCL failure common.cu:1128 'unhandled cuda error'".
+    if (failure_.empty() && line.find("failure ") != std::string::npos && line.find(".cu") != std::string::npos)
+      failure_ = line;
     std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
     if (lost_its_mark(words)) words.insert(words.begin(), "#");
@@ -112,19 +140,34 @@ class Parser {
 
   void header(const std::vector<std::string>& words) {
     if (words.size() > 1 && words[1] == "nThread") return close();  // A new run.
-    // "#  Rank  3 Group  0 Pid 1234 on HOST device  3 [0x..] NAME"
-    if (words.size() > 3 && words[1] == "Rank" && number(words[2])) {
-      const auto on = std::find(words.begin(), words.end(), "on");
-      if (on != words.end() && on + 1 != words.end()) hosts_[static_cast<int>(*number(words[2]))] = *(on + 1);
-    }
+    if (words.size() > 3 && words[1] == "Rank" && number(words[2])) listed(words);
     if (words.size() > 2 && words[1] == "size" && words[2] == "count") columns(words);
     if (words.size() > 2 && words[1] == "Avg" && words[2] == "bus") in_table_ = false;
+    // "# Out of bounds values : 248 FAILED": all that tells it where the columns are 'error' and not '#wrong'.
+    if (words.size() > 5 && words[1] == "Out" && words.back() == "FAILED" && !rows_.empty() &&
+        std::find(header_.begin(), header_.end(), "#wrong") == header_.end())
+      fail("wrong results: the test says that values are out of bounds",
+           "times of a run with wrong results mean nothing");
+  }
+
+  /// "#  Rank  3 Group  0 Pid 1234 on HOST device  3 [0x..] NAME"
+  void listed(const std::vector<std::string>& words) {
+    if (!rows_.empty()) close();  // A new run whose first line is missing.
+    begun_ = true;
+    const auto on = std::find(words.begin(), words.end(), "on");
+    if (on == words.end() || on + 1 == words.end()) return;
+    const int rank = static_cast<int>(*number(words[2]));
+    if (!hosts_.emplace(rank, *(on + 1)).second)
+      fail(fmt::format("rank {} is listed twice: several processes ran the test, each for itself", rank),
+           "build nccl-tests with MPI=1 and start them with mpirun; or keep the output of one process");
+    const auto group = std::find(words.begin(), words.end(), "Group");
+    if (group != words.end() && group + 1 != words.end()) groups_.insert(*(group + 1));
   }
 
   /// Names of columns, of which redop and root may be blank in rows: what counts stands from the right.
   void columns(const std::vector<std::string>& words) {
     header_.assign(words.begin() + 1, words.end());
-    in_table_ = true;
+    in_table_ = begun_ = true;
     if (std::count(header_.begin(), header_.end(), "time") != 2)
       fail("a header without two columns 'time'",
            "size, count, type, redop, root, and time, algbw, busbw, #wrong twice");
@@ -170,15 +213,29 @@ class Parser {
     if (options_.ranks == 0 && last > static_cast<int>(hosts_.size()))
       run.notes.push_back(fmt::format("{}:{}: {} of {} ranks are listed, the last of which is {}: {} ranks are taken",
                                       origin_, line_, hosts_.size(), last, last - 1, last));
-    std::set<std::string> hosts;
-    for (const auto& [rank, host] : hosts_) hosts.insert(host);
+    std::map<std::string, int> hosts;
+    int most = 0;
+    for (const auto& [rank, host] : hosts_) most = std::max(most, ++hosts[host]);
     run.nodes = options_.nodes > 0 ? options_.nodes : static_cast<int>(hosts.size());
+    if (run.ranks == 1) fail("one rank alone: nothing is sent", "run it between several GPUs: -g 8, or with mpirun");
     if (run.ranks < 2)
       fail("the text does not say between how many ranks",
            "keep the lines '#  Rank  0 ... on HOST', or give --ranks and --nodes");
+    if (groups_.size() > 1 && options_.ranks == 0)
+      fail(fmt::format("{} groups of ranks that ran at once (NCCL_TESTS_SPLIT)", groups_.size()),
+           "give --ranks and --nodes of one group, if they do not disturb each other");
+    // Ranks that are not listed fit on the hosts that are, if all have as many as the fullest.
+    if (options_.nodes == 0 && most * run.nodes < run.ranks && !hosts.empty())
+      fail(fmt::format("{} of {} ranks are listed: the text does not say on how many nodes all are", hosts_.size(),
+                       run.ranks),
+           "keep all lines '#  Rank  0 ... on HOST', or give --nodes");
     if (run.nodes < 1 || run.nodes > run.ranks)
       fail(fmt::format("{} ranks on {} nodes", run.ranks, run.nodes), "give --nodes");
     run.op = operation(run.ranks);
+    check_ratio(run.op, run.ranks);
+    if (!failure_.empty())
+      run.notes.push_back(
+          fmt::format("{}:{}: the text holds a failure, perhaps of this run: {}", origin_, line_, failure_));
     for (const auto& [bytes, time] : rows_) run.rows.push_back({bytes, time});
     out_.push_back(std::move(run));
     reset();
@@ -186,30 +243,48 @@ class Parser {
 
   [[nodiscard]] CollectiveOp operation(int ranks) const {
     if (!options_.op.empty()) return parse_collective_op(options_.op);
+    if (op_ == "gather" || op_ == "scatter" || op_ == "alltoallv" || op_ == "hypercube")
+      fail(fmt::format("{}_perf measured this: a table knows no such operation", op_),
+           "leave its part out of the text");
     if (!op_.empty()) return parse_collective_op(op_);
-    if (!ratios_.empty()) {
-      std::vector<double> sorted = ratios_;
-      std::sort(sorted.begin(), sorted.end());
-      // Only all-reduce has twice the factor of the others, which share theirs.
-      if (ranks > 2 && std::abs(sorted[sorted.size() / 2] - bus_factor(CollectiveOp::all_reduce, ranks)) < 0.02)
-        return CollectiveOp::all_reduce;
-    }
+    // Only all-reduce has twice the factor of the others, which share theirs.
+    if (!ratios_.empty() && ranks > 2 && std::abs(ratio() - bus_factor(CollectiveOp::all_reduce, ranks)) < 0.02)
+      return CollectiveOp::all_reduce;
     fail("the text does not say which collective it measured", "give --op, such as --op all_gather");
+  }
+
+  /// Median of busbw / algbw.
+  [[nodiscard]] double ratio() const {
+    std::vector<double> sorted = ratios_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+
+  /// nccl-tests' busbw is algbw times a factor of the collective and its ranks: another factor shows that one of both
+  /// is not what was run. 0.03: what two decimals leave open where algbw is just above 1 GB/s.
+  void check_ratio(CollectiveOp op, int ranks) const {
+    if (ratios_.empty() || std::abs(ratio() - bus_factor(op, ranks)) < 0.03) return;
+    fail(fmt::format("busbw is {:.2f} times algbw, but {:.2f} times for {} between {} ranks", ratio(),
+                     bus_factor(op, ranks), name_of(op), ranks),
+         "does the text name another program, or do --op and --ranks fit it?");
   }
 
   void reset() {
     rows_.clear();
     ratios_.clear();
     hosts_.clear();
+    groups_.clear();
+    if (!out_.empty()) failure_.clear();
     in_table_ = false;
   }
 
-  std::string origin_, op_;
+  std::string origin_, op_, prefix_, failure_;
   const NcclTestsOptions& options_;
   int line_ = 0;
   std::vector<std::string> header_;
-  bool in_table_ = false;
+  bool in_table_ = false, begun_ = false;
   std::map<int, std::string> hosts_;
+  std::set<std::string> groups_;
   std::map<double, double> rows_;
   std::vector<double> ratios_;
   std::vector<NcclTestsRun> out_;

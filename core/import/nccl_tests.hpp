@@ -29,11 +29,12 @@ struct NcclTestsRun {
 
 /// Runs of one or several programs of nccl-tests or rccl-tests, in the text's order. Columns are found by their names
 /// in the header (time, algbw, busbw and #wrong of each kind of call), whatever else a release prints. A launcher's tag
-/// before each line ("[1,0]<stdout>:" of mpirun, "0: " of srun) is taken off. Ranks that the list leaves out are
-/// counted and noted. Lines of other programs around them are passed over. Throws Error (usage), `where` "origin:line",
-/// for a text without a table, rows with a number missing, wrong results (#wrong above 0), and operations or ranks that
-/// neither the text nor `options` tell. The operation is also told by the ratio of busbw to algbw where only one has
-/// it.
+/// before each line ("[1,0]<stdout>:" of mpirun, "[0]" of mpiexec, "0: " of srun) and a log's own prefix are taken off.
+/// Ranks that the list leaves out are counted and noted. Lines of other programs around them are passed over. Throws
+/// Error (usage), `where` "origin:line", for a text without a table, rows with a number missing, wrong results (#wrong
+/// above 0, or values out of bounds), processes that ran each for itself, groups that ran at once, operations, ranks or
+/// nodes that neither the text nor `options` tell, and a ratio of busbw to algbw that the operation does not have
+/// between so many ranks. The operation is also told by that ratio where only one has it.
 [[nodiscard]] std::vector<NcclTestsRun> parse_nccl_tests(std::string_view text, const std::string& origin,
                                                          const NcclTestsOptions& options);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/error.hpp"
 #include "core/import/topology/nvidia_smi.hpp"
@@ -92,6 +93,7 @@ class Inference {
       most = std::max(most, sum);
     }
     if (most == 0) return ask_for_nvlinks(own);
+    note_gpus_without();
     if (!all_full && most <= own) {
       for (std::size_t a = 0; a < gpus; ++a)
         for (std::size_t b = a + 1; b < gpus; ++b)
@@ -106,6 +108,19 @@ class Inference {
     }
     draft_.notes.push_back(
         "NVLinks of all GPUs meet in NVSwitches, taken as one vertex: no GPU has links for so many peers of its own.");
+  }
+
+  /// GPUs without NVLinks among others that have them.
+  void note_gpus_without() {
+    std::vector<std::string> names;
+    for (std::size_t a = 0; a < draft_.gpus.size(); ++a)
+      if (std::all_of(m_.cells[a].begin(), m_.cells[a].end(), [](const Cell& c) { return c.nvlinks == 0; }))
+        names.push_back(m_.devices[a].name);
+    if (!names.empty())
+      draft_.notes.push_back(
+          fmt::format("Other GPUs share NVLinks, {} none: no bridge, or the links are not up "
+                      "(`nvidia-smi nvlink --status`).",
+                      fmt::join(names, ", ")));
   }
 
   /// A card may have no bridge; a module without its links is another model, or its switches don't work.

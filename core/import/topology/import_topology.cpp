@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -134,7 +135,15 @@ ImportedTopology import_graphs(const XmlElement& root, const std::string& origin
   if (!options.name.empty()) machine["name"] = options.name;
   ImportedTopology out{machine.dump(2) + "\n",
                        {"Channels are those of the graph file: they take the place of the search's."}};
-  (void)read_back(out.machine, origin, catalogue);
+  // A job on fewer GPUs has other channels, which say nothing of the whole machine. Graph 0: rings, which pass all.
+  const int gpus = read_back(out.machine, origin, catalogue).gpus;
+  for (const auto& g : graphs) {
+    if (g.id != 0 || g.orders.empty()) continue;
+    const std::set<int> passed(g.orders.front().begin(), g.orders.front().end());
+    if (static_cast<int>(passed.size()) != gpus)
+      throw Error(ErrorKind::usage, fmt::format("rings of {} GPUs, but the machine has {}", passed.size(), gpus),
+                  origin, "import the graphs of a job on all its GPUs, or give the machine that they belong to");
+  }
   return out;
 }
 

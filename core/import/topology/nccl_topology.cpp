@@ -371,9 +371,14 @@ MachineDraft draft_of_nccl_topology(const XmlElement& system, const std::string&
   static const GpuSpec kUnknown;
   const auto spec = model.empty() ? nullptr : catalogue.gpu(model);
   MachineDraft draft = Reader(system, origin, options, spec ? *spec : kUnknown).run();
-  if (model.empty())
-    throw Error(ErrorKind::usage, "the file does not say which GPU model this is", origin,
-                "give it: --gpu ID, one of 'rehearse list gpus'");
+  if (model.empty()) {
+    std::set<std::string> ids;
+    collect_devices(system, ids);
+    throw Error(ErrorKind::usage,
+                ids.empty() ? "the file does not say which GPU model this is"
+                            : fmt::format("no GPU here has the PCI device id {}", fmt::join(ids, ", ")),
+                origin, "give its model: --gpu ID, one of 'rehearse list gpus'");
+  }
   draft.gpu = model;
   draft.nvls = !draft.nvswitch_links.empty() && spec->compute_capability >= 90;
   return draft;

@@ -105,9 +105,9 @@ bool is_core_list(const std::string& word) {
 }
 
 struct LinkMatrix {
-  std::vector<std::string> names;  ///< As the header orders them.
-  int line = 0;                    ///< Of the header.
-  bool affinity = false, numa = false;
+  std::vector<std::string> names;                         ///< As the header orders them.
+  int line = 0;                                           ///< Of the header.
+  bool affinity = false, numa = false, gpu_numa = false;  ///< Which columns follow the devices.
 };
 
 /// A device and the class of its first path: a row, not the header.
@@ -120,7 +120,7 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
 /// Titles of the matrices of rocm-smi --showtopo and of amd-smi topology.
 void refuse_amd_matrix(const std::string& text, const std::string& origin) {
   for (const std::string_view title : {"Weight between two GPUs", "Hops between two GPUs", "Link Type between two GPUs",
-                                       "WEIGHT TABLE", "HOPS TABLE", "LINK TYPE TABLE"})
+                                       "WEIGHT TABLE", "HOPS TABLE", "LINK TYPE TABLE", "(Topology) Numa Node"})
     if (text.find(title) != std::string::npos)
       refuse_at(origin, fmt::format("AMD's matrix ('{}'): no AMD GPU is known here", title),
                 "it says neither how many links two GPUs share nor where NICs are; describe the GPU and its machine in "
@@ -140,6 +140,7 @@ LinkMatrix read_header(const std::vector<Line>& lines, std::size_t& at, const st
       const auto where = fmt::format("{}:{}", origin, lines[at].number);
       table.affinity = table.affinity || word == "CPU";
       table.numa = table.numa || word == "NUMA";
+      table.gpu_numa = table.gpu_numa || word == "ID";
       if (table.affinity) continue;
       if (std::find(table.names.begin(), table.names.end(), word) != table.names.end())
         refuse_at(where, fmt::format("the header names {} twice", word));
@@ -232,9 +233,14 @@ class ParseNvidiaSmiRows {
     const auto& words = rows_.at(name).words;
     std::size_t next = table_.names.size();
     if (out.is_nic || next >= words.size()) return out;
-    if (is_core_list(words[next])) out.cores = words[next++];
-    if (table_.numa && next < words.size() && std::isdigit(static_cast<unsigned char>(words[next].front())) != 0 &&
-        words[next].size() <= 4)
+    // A cell of the CPU affinity is blank where the shell may run on none of those cores: fewer words than columns.
+    const std::size_t columns = 1 + (table_.numa ? 1 : 0) + (table_.gpu_numa ? 1 : 0);
+    const bool blank =
+        table_.numa && words.size() - next < columns && words[next].find_first_of("-,") == std::string::npos;
+    if (!blank && is_core_list(words[next])) out.cores = words[next++];
+    // One node: "0-3" and "N/A" name none.
+    if (table_.numa && next < words.size() && words[next].size() <= 4 &&
+        words[next].find_first_not_of("0123456789") == std::string::npos)
       out.numa = std::stoi(words[next]);
     return out;
   }

@@ -115,6 +115,13 @@ TEST_CASE("a graph file gives its machine the channels that NCCL chose") {
   options.base_machine = read_text(rehearse::testing::source_path("topologies/machines/rtx4090_2x.json"));
   CHECK(refused(description("azure_ncv4-graph.xml"), options).what() ==
         std::string("GPU2 does not exist: the machine has 2"));
+  // Of a job on one of the two.
+  CHECK(
+      refused(
+          R"(<graphs version="1"><graph id="0" pattern="4" nchannels="1" speedintra="24" speedinter="24" typeintra="LOC"
+                   typeinter="PXB" crossnic="0" samechannels="1"><channel><gpu dev="0"/></channel></graph></graphs>)",
+          options)
+          .what() == std::string("rings of 1 GPUs, but the machine has 2"));
 }
 
 }  // namespace rehearse

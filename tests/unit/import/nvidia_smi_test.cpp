@@ -130,6 +130,28 @@ TEST_CASE("a module without its NVLinks is questioned, and a card without any is
   CHECK_FALSE(asked("l40s"));
 }
 
+TEST_CASE("blank affinities and ranges of NUMA nodes name no cores and no node") {
+  const std::string head = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity";
+  const SmiTopology blank =
+      parse_smi_topology(head + "\tGPU NUMA ID\nGPU0\tX\tSYS\t0-3\t0\t\tN/A\nGPU1\tSYS\tX\t\t1\t\tN/A\n", "file");
+  CHECK(blank.matrix.devices[0].cores == "0-3");
+  CHECK(blank.matrix.devices[0].numa == 0);
+  CHECK(blank.matrix.devices[1].cores.empty());
+  CHECK(blank.matrix.devices[1].numa == 1);
+  const SmiTopology range = parse_smi_topology(head + "\nGPU0\tX\tSYS\t0,64\t0-3\nGPU1\tSYS\tX\t0,64\t2\n", "file");
+  CHECK(range.matrix.devices[0].cores == "0,64");
+  CHECK(range.matrix.devices[0].numa == -1);
+  CHECK(range.matrix.devices[1].numa == 2);
+}
+
+TEST_CASE("a GPU without NVLinks among others that have them is told of") {
+  const std::string text =
+      "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\tX\tNV12\tSYS\t0-3\nGPU1\tNV12\tX\tSYS\t0-3\nGPU2\tSYS\tSYS\tX\t0-3\n";
+  const auto notes = import_topology(text, "file", answers("a100_pcie_80"), shipped()).notes;
+  CHECK(std::count_if(notes.begin(), notes.end(),
+                      [](const std::string& n) { return n.starts_with("Other GPUs share NVLinks, GPU2 none"); }) == 1);
+}
+
 TEST_CASE("AMD's matrices are refused for what they are") {
   const std::string smi =
       "============================ ROCm System Management Interface ============================\n"
@@ -139,6 +161,10 @@ TEST_CASE("AMD's matrices are refused for what they are") {
       "       GPU0         GPU1\nGPU0   0            XGMI\nGPU1   XGMI         0\n";
   CHECK(std::string(refused(smi, answers("l40s")).what()).starts_with("AMD's matrix"));
   CHECK(std::string(refused("LINK TYPE TABLE:\n             0000:05:00.0\n0000:05:00.0 SELF\n", answers("l40s")).what())
+            .starts_with("AMD's matrix"));
+  CHECK(std::string(
+            refused("GPU[0]\t\t: (Topology) Numa Node: 0\nGPU[0]\t\t: (Topology) Numa Affinity: 0\n", answers("l40s"))
+                .what())
             .starts_with("AMD's matrix"));
 }
 
