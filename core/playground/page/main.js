@@ -17,7 +17,8 @@ const start = async () => {
   const say = (text) => {
     status.textContent = text;
   };
-  const module = unpacked_module();
+  // After this script: the first answer is drawn before anything is compiled.
+  const module = new Promise((begun) => setTimeout(begun, 0)).then(unpacked_module);
   const ask_now = open_worker(module);
   const choices = kModule.choices;
   // Later, so that the first answer is not kept waiting.
