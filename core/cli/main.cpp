@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -68,6 +69,8 @@ int main(int argc, char** argv) {
     return rehearse::cli::kInterrupted;
   } catch (const std::bad_alloc&) {
     return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
+  } catch (const std::system_error& e) {
+    return report({rehearse::ErrorKind::unavailable, e.what(), "", "see what the system has left: ulimit -a, df -h"});
   } catch (const std::exception& e) {
     std::cerr << fmt::format("internal error: {}\n  hint: please report it with the scenario that shows it\n",
                              e.what());

@@ -49,6 +49,21 @@ class Store final : public gloo::rendezvous::Store {
   net::RendezvousClient& client_;
 };
 
+/// What gloo throws while it connects ranks, as an error of the run.
+template <class Connect>
+auto connected(Connect connect) {
+  try {
+    return connect();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::unavailable, fmt::format("ranks cannot be connected: {}", e.what()), "run",
+                "see whether the system has files and ports left: ulimit -n");
+  }
+}
+
 /// What the communicators of a process share.
 struct World {
   int rank, ranks;
@@ -59,7 +74,7 @@ struct World {
       : rank(r), ranks(n), client(at.host, at.port, {at.run_id, n}, r, std::move(on_failure)) {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = client.local_address();
-    device = gloo::transport::tcp::CreateDevice(attributes);
+    device = connected([&] { return gloo::transport::tcp::CreateDevice(attributes); });
   }
 };
 
@@ -73,9 +88,12 @@ class Connections {
     if (!context_) {
       Store store(world_.client);
       gloo::rendezvous::PrefixStore mine(name_, store);
-      context_ = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
-      context_->setTimeout(kTimeout);
-      context_->connectFullMesh(mine, world_.device);
+      context_ = connected([&] {
+        auto made = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
+        made->setTimeout(kTimeout);
+        made->connectFullMesh(mine, world_.device);
+        return made;
+      });
     }
     return context_;
   }
