@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/stop.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -53,6 +55,8 @@ std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& option
 void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result) {
   rank(result.best, options.objective);
   if (own_is_a_plan) {
+    // It stands beside what was found, also where the search was ended: one plan is soon worked out.
+    const StopScope to_its_end({});
     Found own{problem.own, evaluate(problem, problem.own, options.most_memory), 0};
     if (own.evaluation.refusal.empty()) result.own = std::move(own);
   }

@@ -210,12 +210,10 @@ void Engine::stop(JobState& j, Stop why, bool given) {
   bring_up_to_date(j);
   end_stay(j);
   JobResult& r = nth(result_.jobs, j.id);
-  const double every = j.every * j.speed, done = j.saved - j.left;
+  const double done = j.saved - j.left;
   double kept = done;
-  if (j.write > 0)
-    kept = std::min(done, j.written(now_) * every);
-  else if (every > 0)
-    kept = std::min(done, std::floor(done / every + 1e-9) * every);
+  if (j.every > 0)
+    kept = std::min(done, j.written(now_) * j.every * j.speed);
   else if (why == Stop::failed)
     kept = 0;
   if (why != Stop::finished) {

@@ -77,7 +77,7 @@ struct JobState {
   [[nodiscard]] double with_writes(double works) const {
     return write > 0 ? works + std::max(0.0, std::ceil(works / every - kSlack) - 1) * write : works;
   }
-  /// Checkpoints that are written by `now` since `ready`; of a job whose checkpoints take time.
+  /// Checkpoints that are written by `now` since `ready`, of a job that writes any.
   [[nodiscard]] double written(double now) const {
     return std::floor(std::max(0.0, now - ready) / (every + write) + kSlack);
   }

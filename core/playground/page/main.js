@@ -48,7 +48,7 @@ const start = async () => {
   const answer_plan = async () => {
     const move = ++moves;
     clearTimeout(waiting);
-    // The page has the first plan's closed form, and needn't wait for the core; which works it out all the same, to be warm.
+    // The page holds the first plan's closed form and shows it at once. The core works it out as well, so that it is warm for the first change.
     const known = move === 1 && same_plan(state.plan, plan_of(kFirst)) ? kModule.first.reply : null;
     const asked = ask_now(request_of('estimate', state.plan));
     if (known)
