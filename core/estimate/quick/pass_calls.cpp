@@ -470,6 +470,14 @@ void PassCalls::add(PassCall call) {
     timed.push_back({call.at, call.after, call.needed, call.need, follows, call.holds, call.gated, call.copies,
                      static_cast<std::uint32_t>(tasks.size()), static_cast<std::uint32_t>(call.tasks.size())});
     tasks.insert(tasks.end(), call.tasks.begin(), call.tasks.end());
+    const bool before = call.after == PassCall::kEarly || call.after == PassCall::kNothing;
+    for (const CallTask& t : call.tasks) {
+      const std::uint32_t side = t.side < 0 ? 0U : 1U << static_cast<unsigned>(t.side);
+      sides |= side;
+      early |= before ? side : 0U;
+    }
+    asks_early = asks_early || call.after == PassCall::kEarly;
+    asks_before = asks_before || call.need >= 0;
   }
   all.push_back(std::move(call));
 }

@@ -63,6 +63,10 @@ struct PassCalls {
   std::vector<Timed> timed;
   std::vector<int> timed_at;  ///< By call: index into `timed`; -1 for those that take no time.
   std::vector<CallTask> tasks;
+  std::uint32_t sides = 0;   ///< On which `tasks` are, a bit each.
+  std::uint32_t early = 0;   ///< Those of calls that may begin before the pass.
+  bool asks_early = false;   ///< Some call begins with kEarly.
+  bool asks_before = false;  ///< Some call waits for the tail of the step before.
 
   void add(PassCall call);
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "core/base/index.hpp"
@@ -259,6 +260,101 @@ void QuickPipeline::with_calls(const Visit& v, const QuickCosts::Pass& pass, dou
   compute(lane, pass.prepare, 0);
 }
 
+namespace {
+
+/// The state of `lane` in which a pass begins, as far as the pass may ask for it.
+[[gnu::always_inline]] inline PassState state_of(const QuickLane& lane, const PassCalls& calls, double needs,
+                                                 double arrived, double slowed) {
+  const double begin = lane.free;
+  PassState out;
+  out.needs = needs;
+  out.arrived = std::max(arrived - begin, 0.0);
+  out.slowed = slowed;
+  out.gate = std::max(lane.gate - begin, 0.0);
+  out.gate_of_copy = lane.gate > begin && lane.gate_of_copy;
+  out.before_last = calls.asks_early ? lane.before_last - begin : 0.0;
+  out.sent_end = std::max(lane.sent_end - begin, 0.0);
+  out.sent_lost = lane.sent_end > begin ? lane.sent_lost : 0.0;
+  for (std::size_t i = 0; i < lane.sides.size(); ++i) {
+    const QuickLane::Side& side = lane.sides[i];
+    const bool busy = side.free > begin;
+    // When an idle one became so matters to calls that may begin before the pass.
+    out.free[i] = busy || (calls.early >> i & 1U) != 0 ? side.free - begin : 0.0;
+    out.lost[i] = busy ? side.lost : 0.0;
+  }
+  return out;
+}
+
+/// To rounding, of moments as late as `at`.
+[[gnu::always_inline]] inline bool alike(const PassState& a, const PassState& b, double at) {
+  const double close = 1e-13 * at;
+  double apart = std::abs(a.arrived - b.arrived);
+  const auto look = [&apart](double x, double y) { apart = std::max(apart, std::abs(x - y)); };
+  look(a.slowed, b.slowed);
+  look(a.gate, b.gate);
+  look(a.before_last, b.before_last);
+  look(a.sent_end, b.sent_end);
+  double lost = std::abs(a.sent_lost - b.sent_lost);
+  for (std::size_t i = 0; i < a.free.size(); ++i) {
+    look(a.free[i], b.free[i]);
+    lost = std::max(lost, std::abs(a.lost[i] - b.lost[i]));
+  }
+  return apart <= close && lost <= 1e-12 && a.needs == b.needs && a.gate_of_copy == b.gate_of_copy;
+}
+
+}  // namespace
+
+/// A pass between the first and the last of its kind, as it was played from the same state where it was.
+void QuickPipeline::repeat_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed,
+                                 QuickLane& lane) {
+  const int kind = kind_of_stage(v.stage), place = place_of(v);
+  const PassCalls& calls = costs_->calls_of(kind, place, v.pass, false, false);
+  if (!pass.plain || costs_->blocking || calls.asks_before || calls.timed.empty())
+    return with_calls(v, pass, arrived, slowed, lane);
+  PassMove& known = nth(moves_, (kind * costs_->places + place) * kPasses + v.pass);
+  const PassState state = state_of(lane, calls, channel_of(v).needs, arrived, slowed);
+  const double begin = lane.free;
+  if (known.number == costs_->number && alike(known.from, state, begin)) {
+    const QuickLane& after = known.after;
+    lane.free = begin + after.free;
+    lane.slowed += after.slowed;
+    lane.casts += after.casts;
+    lane.exposed_pp += after.exposed_pp;
+    lane.exposed_tp += after.exposed_tp;
+    lane.exposed_dp += after.exposed_dp;
+    lane.exposed_copy += after.exposed_copy;
+    lane.before_last = begin + after.before_last;
+    if (known.gated) {
+      lane.gate = begin + after.gate;
+      lane.gate_of_copy = after.gate_of_copy;
+    }
+    for (unsigned left = calls.sides; left != 0; left &= left - 1) {
+      const int side = std::countr_zero(left);
+      QuickLane::Side& to = nth(lane.sides, side);
+      to = nth(after.sides, side);
+      to.free += begin;
+      lane.sides_end = std::max(lane.sides_end, to.free);
+    }
+    return;
+  }
+  const QuickLane before = lane;
+  with_calls(v, pass, arrived, slowed, lane);
+  known.number = costs_->number;
+  known.from = state;
+  known.gated = lane.gate != before.gate;
+  QuickLane& after = known.after = lane;
+  after.free -= begin;
+  after.slowed -= before.slowed;
+  after.casts -= before.casts;
+  after.exposed_pp -= before.exposed_pp;
+  after.exposed_tp -= before.exposed_tp;
+  after.exposed_dp -= before.exposed_dp;
+  after.exposed_copy -= before.exposed_copy;
+  after.before_last -= begin;
+  after.gate -= begin;
+  for (QuickLane::Side& side : after.sides) side.free -= begin;
+}
+
 /// What kernels lose beside the message that they need: of its time, what they did not wait for.
 inline double QuickPipeline::slowed_by_message(const Channel& channel, double arrived, const QuickLane& lane) {
   const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
@@ -330,7 +426,10 @@ void QuickPipeline::play_visits(const std::vector<Visit>& visits) {
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
     const double slowed = v.in >= 0 ? slowed_by_message(channel, arrived, lane) : 0.0;
     if (kCalls && !costs.calls.empty()) {
-      with_calls(v, *pass, arrived, slowed, lane);
+      if ((v.flags & (Visit::kFirstForward | Visit::kFirstBackward | Visit::kLast)) == 0)
+        repeat_calls(v, *pass, arrived, slowed, lane);
+      else
+        with_calls(v, *pass, arrived, slowed, lane);
       follow(v, *pass, channel, lane);
     } else if (pass->plain && !blocking && (v.flags & (Visit::kFirstForward | Visit::kLastBackward)) == 0) {
       idle(lane, arrived, channel.needs, lane.exposed_pp);
@@ -430,6 +529,7 @@ void QuickPipeline::begin(int messages, const PipelineShape& shape, const QuickC
   if (stages > 1) set_channels();
   if (number_ != costs.number) {
     last_backwards_.assign(costs.mesh->stages().size() * static_cast<std::size_t>(costs.places), {});
+    moves_.resize(std::max(moves_.size(), costs.calls.size() / 3));
     number_ = costs.number;
   }
   if (arrival_.size() < static_cast<std::size_t>(messages)) arrival_.resize(static_cast<std::size_t>(messages));

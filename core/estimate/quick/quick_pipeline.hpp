@@ -38,6 +38,23 @@ struct alignas(64) QuickLane {
   double casts = 0;           ///< Kernels of calls.
 };
 
+/// The state of a lane in which a pass with calls of its own begins. Moments are told from the one at which the kernels
+/// before it end: all of the pass moves with that.
+struct PassState {
+  double needs = 0;  ///< Of the message that it waits for.
+  double arrived = 0, slowed = 0, gate = 0, before_last = 0, sent_end = 0, sent_lost = 0;
+  std::array<double, kSides> free{}, lost{};
+  bool gate_of_copy = false;
+};
+
+/// What such a pass did to its lane, from a state that later passes of its kind may meet again.
+struct PassMove {
+  std::uint64_t number = 0;  ///< Of the scenario; 0 while nothing is known.
+  PassState from;
+  QuickLane after;     ///< Books: what the pass adds to them.
+  bool gated = false;  ///< It moves the gate.
+};
+
 /// Pairs of passes, each worked out when it is first asked for.
 class ChunkPairs {
  public:
@@ -116,6 +133,7 @@ class QuickPipeline {
   void wait_for_input(const Visit& v, const QuickCosts::Pass& pass, double arrived, QuickLane& lane);
   void with_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane,
                   const Visit* ahead = nullptr);
+  void repeat_calls(const Visit& v, const QuickCosts::Pass& pass, double arrived, double slowed, QuickLane& lane);
   [[nodiscard]] const PassCalls& calls_of(const Visit& v) const;
   void play_pair(const Visit& ahead, const Visit& back, QuickLane& lane);
   [[nodiscard]] double lost_beside(const ComputeWork& work, const Interference& load);
@@ -160,6 +178,7 @@ class QuickPipeline {
     QuickLane::Side side;
   };
   std::vector<LastBackward> last_backwards_;      ///< By kind of stage and chunk of the stage.
+  std::vector<PassMove> moves_;                   ///< By kind of stage, chunk of the stage and Pass.
   std::uint64_t number_ = 0;                      ///< Of the scenario that they are of.
   std::array<std::vector<double>, 2> call_ends_;  ///< Of the pass at hand, or of both of a pair.
   std::vector<double> block_ends_, whole_;        ///< Of the pass at hand: ends of blocks, of what each needs.
