@@ -1,6 +1,7 @@
 #include "core/estimate/quick/quick_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/index.hpp"
 
@@ -163,15 +164,30 @@ void QuickStep::set_calls(const QuickParts& parts) {
   }
 }
 
-/// More microbatches than a few rounds of the pipeline are extrapolated.
+/// More microbatches than a few rounds of the pipeline are extrapolated. Where stages are unlike, or chunks run back
+/// along them, so that they wait for each other both ways, not before two rounds have taken as long.
 void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
+  constexpr double kEven = 1e-4;  // Of a round's time.
   const int p = shape.stages, m = shape.microbatches;
-  const int far = far_rounds(*parts.schedule, shape, parts.mesh->in_every_pass()) * p, near = far - p;
-  if (m <= far || !runs(*parts.schedule, {p, shape.virtual_stages, near}) ||
-      !runs(*parts.schedule, {p, shape.virtual_stages, far}))
-    return pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
-  pipeline_.play(forked(parts, shape, near, far), shape, costs_, before_, rounds_, lanes);
-  go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
+  const bool settles = costs_.back || !parts.layout->by_kind();
+  const std::vector<QuickLane> start = lanes;
+  double before = 0;
+  for (int far = far_rounds(*parts.schedule, shape, parts.mesh->in_every_pass()) * p;; far += p) {
+    const int near = far - p;
+    if (m <= far || !runs(*parts.schedule, {p, shape.virtual_stages, near}) ||
+        !runs(*parts.schedule, {p, shape.virtual_stages, far}))
+      break;
+    lanes = start;
+    pipeline_.play(forked(parts, shape, near, far), shape, costs_, before_, rounds_, lanes);
+    const double round = lanes.back().free - rounds_.back().free;
+    if (settles && std::abs(round - before) > kEven * round) {
+      before = round;
+      continue;
+    }
+    return go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
+  }
+  lanes = start;
+  pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
 }
 
 /// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones

@@ -42,8 +42,9 @@ TEST_CASE("halves of backward, both directions and copies to the host are told f
     int stages, chunks;
     double bound;  ///< On times: calls of interleaved passes are those of others of their kind.
   };
-  for (const Shape& shape : {Shape{"1f1b", 2, 1, 0.002}, Shape{"interleaved_1f1b", 4, 2, 0.003},
-                             Shape{"zb_h1", 4, 1, 0.002}, Shape{"zb_v", 4, 2, 0.002}, Shape{"dualpipe", 4, 1, 0.03}}) {
+  for (const Shape& shape :
+       {Shape{"1f1b", 2, 1, 0.002}, Shape{"interleaved_1f1b", 4, 2, 0.003}, Shape{"zb_h1", 4, 1, 0.002},
+        Shape{"zb_v", 2, 2, 0.003}, Shape{"zb_v", 4, 2, 0.001}, Shape{"dualpipe", 4, 1, 0.03}}) {
     for (const Offload moved : {Offload::none, Offload::optimizer, Offload::activations, Offload::all}) {
       for (const Recompute again : {Recompute::none, Recompute::full}) {
         StrategySettings s = plan_of(job, shape.schedule, shape.stages, shape.chunks);
@@ -61,6 +62,31 @@ TEST_CASE("halves of backward, both directions and copies to the host are told f
       }
     }
   }
+}
+
+TEST_CASE("rounds of unlike stages are taken to go on alike once they take as long as each other") {
+  const ScenarioJob job = load_job(kSource + "/scenarios/qwen3_235b_a22b_h100_256.json");
+  const SearchProblem problem = problem_of(job);
+  QuickEvaluator quick(problem, Bytes{1e15});
+  StrategySettings mesh = plan_of(job, "interleaved_1f1b", 4, 2);
+  mesh.tp = mesh.etp = 4;
+  mesh.cp = mesh.ep = 1;
+  Space space(job.workload, mesh, job.site->cluster.device_count(), {"tp", "pp", "cp", "ep", "etp"});
+  space.enumerate();
+  int uneven = 0;
+  for (const Space::Plan& plan : space.plans()) {
+    const StrategySettings s = space.settings(plan);
+    if (s.schedule != "interleaved_1f1b" || s.virtual_stages != 2 || s.microbatch != 1 || !s.uneven_layers ||
+        s.offload != Offload::none || s.recompute != Recompute::full || s.zero_stage != 0)
+      continue;
+    INFO(plan_label(s));
+    const std::optional<Evaluation> told = quick(s);
+    REQUIRE(told.has_value());
+    const Estimate walked = estimate(lower(job.workload, s, job.site->cluster), job.site->cost, s);
+    CHECK(told->step_time.value() == Approx(walked.step_time.value()).epsilon(0.001));
+    ++uneven;
+  }
+  CHECK(uneven > 0);
 }
 
 TEST_CASE("plans told from tables are asked whether host memory suffices") {
