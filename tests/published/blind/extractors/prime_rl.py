@@ -38,14 +38,15 @@ SOURCE = {
     "seen": "nothing",
     "guesses": ["torchtitan 0.2 as the framework, whose experts, clipping and order of checkpoints, compilation and "
                 "sharding the trainer has", "boards of eight as DGX; A6000 in pairs with NVLink",
-                "the loss of reinforcement learning, which takes logits of 2,048 words at a time and again in backward, "
-                "as one on chip; logits stored in supervised runs, as their default has it",
+                "the loss of reinforcement learning, which takes logits of 2,048 words at a time and again in "
+                "backward, as one on chip; logits stored in supervised runs, as their default has it",
                 "one adapter where the trainer keeps room for four", "INTELLECT-3 has GLM-4.5-Air's layers",
                 "tokens choose experts evenly"],
     "left_out": "runs that failed",
     "base": {"schema": "rehearse/scenario/v1", "framework": "torchtitan@0.2.0", "cluster": {"nodes": 1},
              "training": {"precision": "bf16_mixed", "optimizer": "adamw", "gradient_dtype": "fp32"},
-             "strategy": {"microbatch": 1, "fsdp": {"enabled": True}, "recompute": "full"}, "kernels": {"compile": True}},
+             "strategy": {"microbatch": 1, "fsdp": {"enabled": True}, "recompute": "full"},
+             "kernels": {"compile": True}},
 }
 
 
