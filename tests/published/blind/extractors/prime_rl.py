@@ -55,9 +55,8 @@ def keys_of(config, board):
     keys = {"model": MODELS[name] | {"max_position_embeddings": max(config["seq_len"], 40960)},
             "cluster.machine": MACHINES[board], "cluster.gpus_per_node": gpus,
             "training.sequence_length": config["seq_len"],
-            "training.global_batch": config["micro_batches"] * gpus}
-    if config["attention"] == "flash_attention_3":
-        keys["kernels.flash"] = "flash3"
+            "training.global_batch": config["micro_batches"] * gpus,
+            "kernels.flash": "flash" + config["attention"][-1]}
     if config["type"] == "rl":
         keys["framework.linear_loss"] = "on_chip"
     if config["ac"] == "Offload":
