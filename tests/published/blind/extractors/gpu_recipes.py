@@ -37,7 +37,8 @@ SOURCE = {
              + [f"{CONFIGS}/{config}" for config, _, _ in RECIPES.values()],
     "lot": 3,
     "stated": "256 GPUs of A3 Mega or A3 Ultra by the recipe; layers, splits, batches, fp8, padding of experts "
-              "and GPT-2's vocabulary by its configuration, whose batch the entry's samples confirm; seconds of one late step",
+              "and GPT-2's vocabulary by its configuration, whose batch the entry's samples confirm; seconds of one "
+              "late step",
     "seen": "the utilisation that the MaxText recipes of Llama 3.1 405B on A3 Ultra and 70B on A4 show: those are left "
             "out",
     "guesses": ["NeMo 24.05 as the release of the containers", "A3 Mega's fabric as one of 400 Gb/s Ethernet"],
