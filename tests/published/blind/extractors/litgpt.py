@@ -54,7 +54,7 @@ SOURCE = {
 def keys_of(model, tokens, micro, gpus, machine):
     keys = {"model": model, "training.sequence_length": tokens, "cluster.machine": machine,
             "cluster.gpus_per_node": gpus, "strategy.microbatch": micro, "training.global_batch": 8 * micro * gpus}
-    return keys | ({"framework": "pytorch-fsdp1@2.2", "strategy.fsdp": True} if gpus > 1
+    return keys | ({"framework": "pytorch-fsdp1@2.2", "strategy.fsdp.enabled": True} if gpus > 1
                    else {"framework": "pytorch-ddp@2.2"})
 
 
