@@ -20,8 +20,12 @@ bool equal(const Shape& a, const Shape& b) {
                     [](const Dim& x, const Dim& y) { return kind_of(x) == kind_of(y) && x.size == y.size; });
 }
 
-/// Elements of one token's part of a tensor.
-std::int64_t per_token(const TensorSpec& t) { return elements(t.shape, 1, 1); }
+/// Elements of one token's part of a tensor. A second dimension of fixed size counts rows of a sample, as a sequence
+/// does.
+std::int64_t per_token(const TensorSpec& t) {
+  const bool rows = t.shape.size() > 1 && t.shape[1].tag == DimTag::fixed;
+  return elements(t.shape, 1, 1) / (rows ? t.shape[1].size : 1);
+}
 
 class BlockCheck {
  public:

@@ -10,6 +10,7 @@
 #include "core/estimate/estimate.hpp"
 #include "core/estimate/evaluation.hpp"
 #include "core/model/adapters.hpp"
+#include "core/model/encoder.hpp"
 #include "core/model/library.hpp"
 #include "core/play/backend.hpp"
 #include "core/play/metrics.hpp"
@@ -123,9 +124,11 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const ModelRef& model = s.model;
   const Site& at = impl_->site(job);
   const Workload workload =
-      on_machines({with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json, {},
-                                                    {0, 0, s.framework.merged_projections}),
-                                 s.training.lora),
+      on_machines({with_predicted_positions(
+                       with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json, {},
+                                                        {0, 0, s.framework.merged_projections}),
+                                     s.training.lora),
+                       s.training),
                    s.training,
                    s.kernels,
                    {}},

@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/settings/strategy.hpp"
+#include "core/model/encoder.hpp"
 #include "core/scoreboard/ranges/own_source.hpp"
 
 namespace rehearse {
@@ -177,7 +178,10 @@ std::string strategy_family(const StrategySettings& s) {
 
 PredictionKind kind_of(const Network& network, const Cluster& cluster, const std::string& framework) {
   PredictionKind out;
-  out.model = !network.sequences ? "images" : network.routing() != nullptr ? "experts" : "dense";
+  out.model = !network.sequences             ? "images"
+              : network.routing() != nullptr ? "experts"
+              : encodes(network)             ? "encoders"
+                                             : "dense";
   out.generation = cluster.parts().front().gpu->generation;
   for (const Cluster::Part& part : cluster.parts())
     if (part.gpu->generation != out.generation) return {out.model, "", framework};
@@ -186,10 +190,11 @@ PredictionKind kind_of(const Network& network, const Cluster& cluster, const std
 }
 
 std::string words_of(const PredictionKind& kind) {
-  std::string out = kind.model.empty()        ? "all models"
-                    : kind.model == "experts" ? "models with experts"
-                    : kind.model == "images"  ? "image networks"
-                                              : kind.model + " models";
+  std::string out = kind.model.empty()         ? "all models"
+                    : kind.model == "experts"  ? "models with experts"
+                    : kind.model == "images"   ? "image networks"
+                    : kind.model == "encoders" ? "encoders"
+                                               : kind.model + " models";
   if (!kind.generation.empty()) out += " on " + kind.generation;
   if (!kind.framework.empty()) out += " in " + kind.framework;
   return out;

@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/model/encoder.hpp"
 #include "core/strategy/bodies/optimizer_state.hpp"
 #include "core/strategy/no_lowering.hpp"
 #include "core/strategy/workload.hpp"
@@ -128,6 +129,14 @@ void check_launch_blocking(const Workload& w, const StrategySettings& s) {
            "set strategy.schedule to 1f1b, or framework.launch_blocking to false");
 }
 
+/// Which slice of a sequence a masked word lies in, only the data says.
+void check_predicted_positions(const Workload& w, const StrategySettings& s) {
+  if (s.cp > 1 && predicts_some(w.network, w.training))
+    throw NoLowering(
+        fmt::format("predicted_positions({}) has no lowering over cp({}) ranks", predicted_positions(w.training), s.cp),
+        "training.predicted_positions", "set strategy.cp to 1, or training.predicted_positions to 0");
+}
+
 /// A recurrence goes from token to token: what a rank begins with is what the rank before ends with.
 void check_recurrence(const Workload& w, const StrategySettings& s) {
   if (s.cp < 2) return;
@@ -226,6 +235,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   check_stored_weights(workload);
   check_optimizer_state(workload, settings);
   check_recurrence(workload, settings);
+  check_predicted_positions(workload, settings);
   check_repeated_sums(workload, settings);
   check_discriminator(workload);
 }

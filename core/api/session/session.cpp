@@ -16,6 +16,7 @@
 #include "core/config/settings/strategy.hpp"
 #include "core/estimate/balance.hpp"
 #include "core/model/adapters.hpp"
+#include "core/model/encoder.hpp"
 #include "core/model/library.hpp"
 #include "core/price/calibration/calibration.hpp"
 #include "core/schedule/schedule.hpp"
@@ -272,6 +273,7 @@ Session open_session(Scenario scenario, const SessionOptions& options) {
   if (network.sequences && scenario.training.sequence_length == 0)
     scenario.training.sequence_length = network.max_sequence_length;
   if (network.sequences) network = without_idle_windows(std::move(network), scenario.training.sequence_length);
+  network = with_predicted_positions(std::move(network), scenario.training);
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data),     std::move(catalogue), std::move(scenario),  std::move(cluster), std::move(devices),
               std::move(workload), std::move(profile),   std::move(framework), std::move(taken)};

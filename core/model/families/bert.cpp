@@ -1,6 +1,6 @@
 // BERT with its masked-language head: attention both ways, norms after the additions, a tied output projection with a
 // bias (Devlin et al. 2018). Pooler and next-sentence head are left out, as in pre-training on masked words alone.
-// Every position is predicted.
+// Every position is predicted, unless training.predicted_positions says how many are (core/model/encoder.hpp).
 
 #include <fmt/format.h>
 

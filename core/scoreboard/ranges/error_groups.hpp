@@ -14,7 +14,7 @@ struct Scoreboard;  // core/scoreboard/scoreboard.hpp
 
 /// What kind of job a prediction is for. An empty text says that it isn't known.
 struct PredictionKind {
-  std::string model;        ///< "dense", "experts" or "images".
+  std::string model;        ///< "dense", "experts", "encoders" (BERT and its like) or "images".
   std::string generation;   ///< Of the GPUs; empty where a cluster mixes several.
   std::string framework{};  ///< What trains, without its release: "megatron-core". Empty: none is stated.
   bool operator==(const PredictionKind&) const = default;

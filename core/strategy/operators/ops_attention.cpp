@@ -49,6 +49,27 @@ double score_scale(BlockBody& b, int q) {
   return 1.0 / std::sqrt(static_cast<double>(f.program.exprs.evaluate(b.builder().tensor(q).shape[3], {})));
 }
 
+bool eager(BlockBody& b) { return !b.options().kernels.fused_norm; }
+
+/// `x` with heads before tokens, or the other way round, as eager code makes it: products of batches read one stride
+/// from matrix to matrix, and tokens of a sample have two (permute, then reshape or contiguous;
+/// NVIDIA/DeepLearningExamples
+/// @729963d, PyTorch/LanguageModeling/BERT/modeling.py, BertSelfAttention). Fused code reads and writes it in place.
+int turned(BlockBody& b, const std::string& name, int x, Phase phase) {
+  if (!eager(b)) return x;
+  const int out = b.scratch_like(name, x, b.builder().tensor(x).layout);
+  b.builder().compute(name, pass(ComputeOp::copy), {read(x), write(out)}, phase);
+  return out;
+}
+
+/// The same of a result: the tensor that the product writes, and the copy from it to `to` once it is there.
+int before_turn(BlockBody& b, const std::string& name, int to) {
+  return eager(b) ? b.scratch_like(name, to, b.builder().tensor(to).layout) : to;
+}
+void turn(BlockBody& b, const std::string& name, int from, int to, Phase phase) {
+  if (eager(b)) b.builder().compute(name, pass(ComputeOp::copy), {read(from), write(to)}, phase);
+}
+
 /// Scores to dropped probabilities; what backward needs is kept unless the core is recomputed.
 int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const AttentionSizes& z, Phase phase, bool keep) {
   BodyBuilder& body = b.builder();
@@ -57,19 +78,19 @@ int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const AttentionS
   const auto shape = score_shape(b, q, k);
   const int scores = b.extra(name_in(op, "scores"), shape, half, layout, false);
   body.compute(name_in(op, "scores"), batched(b, "scores", z, z.q, z.k, z.d), {read(q), read(k), write(scores)}, phase);
-  if (!b.options().kernels.fused_norm) {
+  if (eager(b)) {
     // Eager code scales and masks in passes of their own.
     for (const char* step : {"scale", "mask"}) {
-      ComputeTask eager = pass(ComputeOp::scale, step);
-      eager.causal = op.causal;
-      eager.scalars = {score_scale(b, q)};
-      body.compute(name_in(op, step), eager, {update(scores)}, phase);
+      ComputeTask task = pass(ComputeOp::scale, step);
+      task.causal = op.causal;
+      task.scalars = {score_scale(b, q)};
+      body.compute(name_in(op, step), task, {update(scores)}, phase);
     }
   }
   const int probs = b.extra(name_in(op, "probabilities"), shape, half, layout, keep);
   ComputeTask softmax = pass(ComputeOp::softmax);
   softmax.causal = op.causal;
-  softmax.scalars = {b.options().kernels.fused_norm ? score_scale(b, q) : 1.0};
+  softmax.scalars = {eager(b) ? 1.0 : score_scale(b, q)};
   body.compute(name_in(op, "softmax"), softmax, {read(scores), write(probs)}, phase);
   if (op.p <= 0) return probs;
   const int mask = b.extra(name_in(op, "mask"), shape, DType::uint8, layout, keep);
@@ -82,18 +103,24 @@ int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const AttentionS
 }
 
 void unfused_forward(BlockBody& b, const OpSpec& op) {
-  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
+  const Phase phase = b.phase();
+  const int q = turned(b, name_in(op, "q_turned"), b.value(op.inputs[0]), phase),
+            k = turned(b, name_in(op, "k_turned"), b.value(op.inputs[1]), phase),
+            v = turned(b, name_in(op, "v_turned"), b.value(op.inputs[2]), phase);
   const AttentionSizes z = attention_sizes(b, q, k, v);
-  const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
+  const int p = probabilities(b, op, q, k, z, phase, !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(name_in(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)},
-                      b.phase());
+  const int made = before_turn(b, name_in(op, "context_by_head"), out);
+  b.builder().compute(name_in(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(made)},
+                      phase);
+  turn(b, name_in(op, "context_turned"), made, out, phase);
 }
 
 void unfused_backward(BlockBody& b, const OpSpec& op) {
-  const int dout = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
-  if (dout < 0) return;
+  const int given = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (given < 0) return;
   BodyBuilder& body = b.builder();
+  const int dout = turned(b, name_in(op, "context_grad_turned"), given, Phase::input_grad);
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
   const AttentionSizes z = attention_sizes(b, q, k, v);
   const bool again = b.tensors().recompute_core && !b.tensors().recompute_all;
@@ -107,9 +134,15 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   const bool drops = op.p > 0;
   const int probs = b.extra(name_in(op, "probabilities"));
   const int used = drops ? b.extra(name_in(op, "dropped")) : probs;
-  const int dv = b.scratch_like(name_in(op, "v_grad"), v, body.tensor(v).layout);
-  body.compute(name_in(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)},
-               Phase::input_grad);
+  const auto finish = [&](const char* name, ComputeTask product, std::vector<Operand> operands, int x) {
+    const int out = b.scratch_like(name_in(op, name), x, body.tensor(x).layout);
+    const int made = before_turn(b, name_in(op, name) + "_by_head", out);
+    operands.push_back(write(made));
+    body.compute(name_in(op, name), std::move(product), std::move(operands), Phase::input_grad);
+    turn(b, name_in(op, name) + "_turned", made, out, Phase::input_grad);
+    return out;
+  };
+  const int dv = finish("v_grad", batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout)}, v);
   int dprobs = b.scratch_like(name_in(op, "probabilities_grad"), probs, body.tensor(probs).layout);
   body.compute(name_in(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v),
                {read(dout), read(v), write(dprobs)}, Phase::input_grad);
@@ -123,14 +156,16 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   }
   const int dscores = b.scratch_like(name_in(op, "scores_grad"), probs, body.tensor(probs).layout);
   ComputeTask softmax = pass(ComputeOp::softmax_grad);
-  softmax.scalars = {score_scale(b, q)};
+  softmax.scalars = {eager(b) ? 1.0 : score_scale(b, q)};
   body.compute(name_in(op, "softmax_grad"), softmax, {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
-  const int dq = b.scratch_like(name_in(op, "q_grad"), q, body.tensor(q).layout);
-  body.compute(name_in(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)},
-               Phase::input_grad);
-  const int dk = b.scratch_like(name_in(op, "k_grad"), k, body.tensor(k).layout);
-  body.compute(name_in(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)},
-               Phase::input_grad);
+  if (eager(b)) {
+    ComputeTask scale = pass(ComputeOp::scale, "scale");
+    scale.causal = false;
+    scale.scalars = {score_scale(b, q)};
+    body.compute(name_in(op, "scale_grad"), scale, {update(dscores)}, Phase::input_grad);
+  }
+  const int dq = finish("q_grad", batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k)}, q);
+  const int dk = finish("k_grad", batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q)}, k);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dk, op.name);
   b.add_grad(op.inputs[2], dv, op.name);

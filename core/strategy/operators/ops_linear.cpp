@@ -4,6 +4,7 @@
 
 #include "core/strategy/operators/ops_linear.hpp"
 
+#include "core/config/setting_key.hpp"
 #include "core/strategy/operators/fp8.hpp"
 #include "core/strategy/operators/linear_loss.hpp"
 
@@ -25,8 +26,13 @@ void forward_linear(BlockBody& b, const OpSpec& op) {
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
 
-/// Column sums of the output gradient, as it is stored: a rank sums over its own tokens. Frameworks run them as kernels
-/// of their own.
+const SettingKey<bool> kBiasGradients = declare_key(
+    "framework.bias_gradients_in_products", false, "Products of weight gradients sum the gradients of biases, too.",
+    {.detail = "cuBLASLt's epilogue BGRADB, as in Apex's FusedDense. false: a kernel of its own reads the output's "
+               "gradient once more."});
+
+/// Column sums of the output gradient, as it is stored: a rank sums over its own tokens. Most frameworks run them as
+/// kernels of their own.
 void bias_gradient(BlockBody& b, const OpSpec& op) {
   if (op.params.size() < 2) return;
   std::vector<Operand> operands;
@@ -36,6 +42,7 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
   sum.op = ComputeOp::add;
   sum.variant = "column_sum";
   sum.accumulates = true;
+  if (kBiasGradients(b.options().kernels)) sum.passes = sum.kernels = 0;
   b.builder().compute(op.name + ".bias_grad", sum, operands, Phase::weight_grad);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/strategy/bodies/recompute.hpp"
 #include "core/strategy/operators/ops.hpp"
 
@@ -196,12 +197,13 @@ void add_backward(BlockBody& b, const OpSpec& op) {
 
 // ---- activations
 
-/// `passes`: of the eager operators; 1 where the activation is one of them.
+/// `passes`: of the eager operators; 1 where the activation is one of them, less where it is part of a product.
 void activation_forward(BlockBody& b, const OpSpec& op, const char* variant, double passes) {
   std::vector<Operand> operands;
   for (const int input : op.inputs) operands.push_back(read(b.value(input)));
   ComputeTask t = pass(ComputeOp::activation, variant);
   if (passes > 1) unless_activation_fused(b, t, passes);
+  if (passes < 1) t.passes = passes;
   one_result(b, op, std::move(t), operands);
 }
 
@@ -218,13 +220,30 @@ void activation_backward(BlockBody& b, const OpSpec& op, const char* variant, do
   }
   ComputeTask t = pass(ComputeOp::activation_grad, variant);
   if (passes > 1) unless_activation_fused(b, t, passes);
+  if (passes < 1) t.passes = passes;
   b.builder().compute(op.name + ".input_grad", std::move(t), operands, Phase::input_grad);
   for (std::size_t i = 0; i < dx.size(); ++i) b.add_grad(op.inputs[i], dx[i], op.name);
 }
 
+const SettingKey<bool> kGeluInProducts = declare_key(
+    "framework.gelu_in_products", false, "GELU and its gradient run inside the products that write their operands.",
+    {.detail = "cuBLASLt's epilogues GELU_AUX_BIAS and DGELU_BGRAD: forward, the product writes GELU's result beside "
+               "its own; backward, the product that makes the result's gradient reads GELU's operand and writes the "
+               "gradient of that."});
+
+/// Of the bytes of GELU's own kernel. Forward reads x and writes y, of which the product writes x anyway; backward
+/// reads dy and x and writes dx, where the product wrote dy.
+double gelu_share(BlockBody& b, bool backward) {
+  if (!kGeluInProducts(b.options().kernels)) return 1;
+  constexpr double kForward = 1.0 / 2;
+  return backward ? BlockBody::kInProduct : kForward;
+}
+
 const char* gelu_variant(const OpSpec& op) { return op.tanh_gelu ? "gelu_tanh" : "gelu"; }
-void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op), 1); }
-void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op), 1); }
+void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op), gelu_share(b, false)); }
+void gelu_backward(BlockBody& b, const OpSpec& op) {
+  activation_backward(b, op, gelu_variant(op), gelu_share(b, true));
+}
 void squared_relu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "squared_relu", kEager.square); }
 void squared_relu_backward(BlockBody& b, const OpSpec& op) {
   activation_backward(b, op, "squared_relu", kEager.square_grad);

@@ -5,8 +5,6 @@ import os
 import page
 import record
 
-KIND_OF = {"encoders": "dense"}  # the program counts BERT and its like among dense models
-
 
 def logarithms(source, folder, machines):
     """{(kind, generation, quantity): logarithms of predicted / measured} of one source, before the bias is applied."""
@@ -18,7 +16,7 @@ def logarithms(source, folder, machines):
             continue
         scenario = record.scenario_of(configurations, row)
         machine = machines.of(scenario["cluster"]["machine"], os.path.join(folder, source))
-        where = KIND_OF.get(row["kind"], row["kind"]), machines.generation[machine["gpu"]]
+        where = row["kind"], machines.generation[machine["gpu"]]
         for quantity in set(record.QUANTITIES) & set(errors[row["id"]]):
             error = errors[row["id"]][quantity]
             out.setdefault((*where, quantity), []).append(math.log1p(error.get("modelled_error", error["error"])))

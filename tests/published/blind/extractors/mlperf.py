@@ -82,6 +82,10 @@ def readable(clone, path):
         return ""
 
 
+def on_hopper(system):
+    return "H100" in str(system.get("accelerator_model_name")).upper()
+
+
 def on_nvidia(system):
     return "NVIDIA" in str(system.get("accelerator_model_name")).upper()
 
@@ -96,7 +100,7 @@ def system_of(clone, paths, owner, name):
 
 def rows(clone, frameworks, machine_of=by_catalogue, bert=None):
     """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}.
-    `bert`: keys of BERT's rows alone."""
+    `bert`: keys of BERT's rows alone, or a function that gives them of a system."""
     paths = clone.files()
     known = set(paths)
     pattern = re.compile(rf"([^/]+)/results/([^/]+)/({'|'.join(frameworks)})/result_0\.txt")
@@ -111,7 +115,8 @@ def rows(clone, frameworks, machine_of=by_catalogue, bert=None):
         measured = [rate for log in logs for rate in rates(log)]
         if measured:
             found = row(folder, owner, name, benchmark, system, logs[0], measured, frameworks, machine_of)
-            found["set"] |= (bert or {}) if benchmark == "bert" else {}
+            if benchmark == "bert" and bert:
+                found["set"] |= bert(system) if callable(bert) else bert
             yield found
 
 
