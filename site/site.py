@@ -273,7 +273,7 @@ class Course:
         goals = "".join(f"<li>{html.escape(g['claim'])}</li>" for g in task["goals"])
         guess = f'<h2>First guess</h2><p>{html.escape(task["predict"])}</p>' if task["predict"] else ""
         given = " ".join([re.sub("^.*(?=scenarios/)", "", task["scenario"]), *task["set"]])
-        typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=...</code>"
+        typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=VALUE</code>"
         here = f"<p>Type {typed}.</p>"
         if "playground" in self.site.parts:
             here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}"><b>Try it in the playground</b></a>, or type {typed}.</p>'

@@ -10,8 +10,9 @@ const kFind = `(kind, text) => {
 export const open_hand = (page) => {
   const text = (selector) => page.value(`document.querySelector(${JSON.stringify(selector)})?.innerText.trim() ?? ''`);
 
-  // `element` is an expression. It is scrolled to, and has to lie on top where it is clicked.
+  // `element` is an expression. It is waited for, scrolled to, and has to lie on top where it is clicked.
   const click = async (element, what) => {
+    await page.until(`document.readyState === 'complete' && !!(${element})`);
     const at = await page.value(`(() => {
       const e = ${element};
       if (!e) return null;
@@ -21,7 +22,8 @@ export const open_hand = (page) => {
       return top && (e.contains(top) || top.contains(e)) ? { x, y } : null;
     })()`);
     if (!at) throw new Error(`nothing to click: ${what}; on ${await page.value('location.href')}`);
-    for (const type of ['mousePressed', 'mouseReleased']) await page.send('Input.dispatchMouseEvent', { type, ...at, button: 'left', clickCount: 1 });
+    // A page that is left by the click does not answer any more.
+    for (const type of ['mousePressed', 'mouseReleased']) await page.send('Input.dispatchMouseEvent', { type, ...at, button: 'left', clickCount: 1 }).catch(() => {});
   };
   const named = (kind, words) => `(${kFind})(${JSON.stringify(kind)}, ${JSON.stringify(words)})`;
   const press = (words) => click(named('button', words), words);
@@ -53,7 +55,7 @@ export const open_hand = (page) => {
   // Words outside tables, and sections with a picture or a table: all but the last two, which explain.
   const reading = async (selector) => ({ words: await words(selector), pictures: await page.value("Math.max(0, document.querySelectorAll('main section').length - 2)") });
 
-  const back = () => page.value('history.go(-1)').then(() => undefined);
+  const back = () => page.value('history.back()').catch(() => {});
   // Whether there was a next page to go to.
   const follow_next = async () => {
     const next = "[...document.querySelectorAll('nav.course')].flatMap((n) => [...n.childNodes]).find((t, i, all) => i > 0 && /next: $/.test(all[i - 1].textContent))";

@@ -182,8 +182,11 @@ const start = async () => {
     document.documentElement.dataset.view = state.view;
     view.replaceChildren(...shown_parts[state.view].map((id) => parts[id]));
     for (const button of document.querySelectorAll('.views button')) button.setAttribute('aria-pressed', String(button.dataset.view === state.view));
-    if (state.view === 'plan') answer_plan();
-    else if (state.view === 'beside') compare();
+    if (state.view === 'plan') return answer_plan();
+    // A plan that is left is not played any more: it would take the place of what is asked now.
+    ++moves;
+    clearTimeout(waiting);
+    if (state.view === 'beside') compare();
     else if (state.view === 'steps') step();
     else if (state.view === 'lessons') teach();
     else set_task();

@@ -122,6 +122,11 @@ const show_task = (host, task, { ask, open, told_of, next, choose }) => {
   const attempt = () => task.may_change.filter((key) => kept.set[key]).map((key) => `${key}=${kept.set[key]}`);
   const outcome = element('div', { id: 'outcome', 'aria-live': 'polite' });
   const given = element('p', { class: 'see', id: 'given' }, 'Playing the plan as it is given …');
+  let told = false;
+  const tell_given = (text) => {
+    told = true;
+    given.textContent = text;
+  };
   fill_again(host, () => {
     const look = element('button', { type: 'button', class: 'more' }, 'See the plan as it is given');
     look.addEventListener('click', () => open([]));
@@ -136,6 +141,7 @@ const show_task = (host, task, { ask, open, told_of, next, choose }) => {
       event.preventDefault();
       outcome.replaceChildren(element('p', {}, 'Playing …'));
       const data = await ask(attempt(), task.predict ? kept.guess : '');
+      if (data && data.answer && !told) tell_given(`As it is given, ${plan_text_of(data.answer.plans[0])}.`);
       if (data) show_outcome(outcome, data, { open: () => open(attempt()), next, choose });
     });
     main().append(
@@ -156,9 +162,7 @@ const show_task = (host, task, { ask, open, told_of, next, choose }) => {
       outcome,
     );
   });
-  return (data) => {
-    given.textContent = data.error ? refusal_text(data.error) : given_text(data);
-  };
+  return (data) => tell_given(data.error ? refusal_text(data.error) : given_text(data));
 };
 
 // Where the site holds this page, each task has a page of its own there.
