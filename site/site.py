@@ -17,8 +17,10 @@ import shutil
 import subprocess
 import sys
 
+import course as courses
+
 SHOWN_BY_BROWSERS = {".svg", ".png", ".json", ".txt", ".csv", ".md"}
-NAVIGATION = [("playground", "playground/index.html"), ("lessons", "lessons/index.html"), ("tasks", "tasks/index.html"),
+NAVIGATION = [("playground", "playground/index.html"), ("course", "lessons/index.html"), ("tasks", "tasks/index.html"),
               ("documentation", "docs/index.html"), ("mechanisms", "docs/core/price/mechanisms/index.html"),
               ("accuracy", "docs/tests/published/ACCURACY.html"), ("glossary", "docs/topologies/GLOSSARY.html"),
               ("API", "api/index.html")]
@@ -160,109 +162,148 @@ def answer(program, *words):
 
 
 def make_lesson(program, out, name):
-    result = json.loads(run(program, "lesson", name, "--backend", "analytic", "--format", "json", "--html", out / f"{name}.html"))
-    return {"name": name, "title": result["title"], "question": result.get("question", "")}
+    return json.loads(run(program, "lesson", name, "--backend", "analytic", "--format", "json", "--html", out / f"{name}.html"))
 
 
-def course_places(course):
-    """Every lesson and task of the course by its name: the part, and the pages before and after it."""
-    order = [(part, kind, name) for part in course["parts"] for kind in ("lessons", "tasks") for name in part[kind]]
-    return {(kind, name): (part, order[i - 1][1:] if i else None, order[i + 1][1:] if i + 1 < len(order) else None)
-            for i, (part, kind, name) in enumerate(order)}
+def in_code(text):
+    """Words between backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
 
 
-def course_bar(site, places, kind, name, titles):
-    """Where a lesson or a task stands in the course, as a line of links; empty where it is not in it."""
-    if (kind, name) not in places:
-        return ""
-    part, before, after = places[kind, name]
-    links = [f'<a href="../lessons/index.html">The course</a>: {html.escape(part["title"])}',
-             f'<a href="../{place("topologies/GLOSSARY.md")}">words</a>']
-    if kind == "lessons" and "playground" in site.parts:
-        links.append(f'<a href="../playground/index.html#view=lessons&amp;lesson={name}">change it in the playground</a>')
-    for word, other in (("before", before), ("next", after)):
-        if other:
-            links.append(f'{word}: <a href="../{other[0]}/{other[1]}.html">{html.escape(titles[other])}</a>')
-    return f'<nav class="course" aria-label="The course">{" · ".join(links)}</nav>'
+class Course:
+    """What it holds (course.json), each lesson's and task's result by (kind, name), and how long each takes."""
 
+    def __init__(self, source, program, site):
+        self.program, self.site = program, site
+        self.data = json.loads((source / "scenarios/lessons/course.json").read_text())
+        self.results, self.minutes = {}, {}
+        path = courses.path(self.data)
+        self.near = {at[1:]: (at[0], path[i - 1][1:] if i else None, path[i + 1][1:] if i + 1 < len(path) else None)
+                     for i, at in enumerate(path)}
+        self.part = {(kind, name): part for part in self.data["parts"] for kind in ("lessons", "tasks")
+                     for name in part[kind] + part["further"][kind]}
 
-def add_course_bars(site, places, made):
-    """To pages of lessons, which the program wrote: above and below."""
-    titles = {("lessons", name): lesson["title"] for name, lesson in made.items()} | {("tasks", n): t["title"] for n, t in TASKS.items()}
-    style = "<style>.course{max-width:1240px;margin:0 auto;padding:14px clamp(16px,3vw,40px);font-size:14.5px}</style>"
-    for name in made:
-        page = site.out / "lessons" / f"{name}.html"
-        bar = course_bar(site, places, "lessons", name, titles)
-        text = page.read_text(encoding="utf-8")
-        text = re.sub(r"(<body[^>]*>)", lambda m: m[1] + style + bar, text, count=1)
-        end = text.rindex("</body>")
-        page.write_text(text[:end] + bar.replace('aria-label="The course"', 'aria-label="On in the course"') + text[end:], encoding="utf-8")
-    return titles
+    def read(self):
+        """Plays each lesson, which writes its page, and asks for each task."""
+        (self.site.out / "lessons").mkdir(parents=True, exist_ok=True)
+        lessons = [entry["lesson"] for entry in answer(self.program, "list", "lessons")["entries"]]
+        tasks = [entry["task"] for entry in answer(self.program, "list", "tasks")["entries"]]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            played = pool.map(lambda n: make_lesson(self.program, self.site.out / "lessons", n), lessons)
+            asked = pool.map(lambda n: answer(self.program, "task", n, "--hint", "3"), tasks)
+            self.results = {("lessons", n): r for n, r in zip(lessons, played)} | {("tasks", n): r for n, r in zip(tasks, asked)}
+        self.minutes = {(kind, name): (courses.lesson_minutes if kind == "lessons" else courses.task_minutes)(result)
+                        for (kind, name), result in self.results.items()}
+        for fault in courses.faults(self.data, lessons, tasks, self.minutes):
+            fail(fault)
 
+    def title(self, kind, name):
+        return self.results[kind, name]["title"]
 
-def make_lessons(program, site, course, places):
-    names = [name for part in course["parts"] for name in part["lessons"]]
-    known = {entry["lesson"] for entry in answer(program, "list", "lessons")["entries"]}
-    if set(names) != known or len(names) != len(known):
-        fail(f"the course and the lessons differ: {sorted(set(names) ^ known) or 'one is there twice'}")
-    (site.out / "lessons").mkdir(parents=True, exist_ok=True)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = {l["name"]: l for l in pool.map(lambda n: make_lesson(program, site.out / "lessons", n), names)}
-    body = [f"<h1>{html.escape(course['title'])}</h1>", f"<p>{html.escape(course['summary'])}</p>"]
-    for number, part in enumerate(course["parts"], 1):
-        body.append(f"<h2>{number}. {html.escape(part['title'])}</h2>\n<p class=minutes>{part['minutes']} minutes. {html.escape(part['summary'])}</p>\n<ul class=cards>")
-        for name in part["lessons"]:
-            body.append(f'<li><a href="{name}.html">{html.escape(made[name]["title"])}</a><p>{html.escape(made[name]["question"])}</p></li>')
-        body.append("</ul>")
-        if part["tasks"]:
-            body.append("<p>Then try: " + ", ".join(f'<a href="../tasks/{t}.html">{html.escape(task_title(program, t))}</a>' for t in part["tasks"]) + ".</p>")
-    site.write("lessons/index.html", "Lessons", "\n".join(body), wide=True)
-    return add_course_bars(site, places, made)
+    def bar(self, kind, name):
+        """Where a lesson or a task stands in the course, as a line of links; empty where it is not in it."""
+        if (kind, name) not in self.part:
+            return ""
+        links = [f'<a href="../lessons/index.html">The course</a>: {html.escape(self.part[kind, name]["title"])}',
+                 f'<a href="../{place("topologies/GLOSSARY.md")}">words</a>']
+        if kind == "lessons" and "playground" in self.site.parts:
+            links.append(f'<a href="../playground/index.html#view=lessons&amp;lesson={name}">change it in the playground</a>')
+        _, before, after = self.near.get((kind, name), (None, None, None))
+        for word, other in (("before", before), ("next", after)):
+            if other:
+                links.append(f'{word}: <a href="../{other[0]}/{other[1]}.html">{html.escape(self.title(*other))}</a>')
+        if (kind, name) not in self.near:
+            links.append("for who has more time")
+        return f'<nav class="course" aria-label="The course">{" · ".join(links)}</nav>'
 
+    def add_bars(self):
+        """To pages of lessons, which the program wrote: above and below."""
+        style = "<style>.course{max-width:1240px;margin:0 auto;padding:14px clamp(16px,3vw,40px);font-size:14.5px}</style>"
+        for kind, name in self.results:
+            if kind != "lessons":
+                continue
+            page = self.site.out / "lessons" / f"{name}.html"
+            bar = self.bar(kind, name)
+            text = page.read_text(encoding="utf-8")
+            text = re.sub(r"(<body[^>]*>)", lambda m: m[1] + style + bar, text, count=1)
+            end = text.rindex("</body>")
+            page.write_text(text[:end] + bar.replace('aria-label="The course"', 'aria-label="On in the course"') + text[end:], encoding="utf-8")
 
-TASKS = {}
+    def entry(self, kind, name):
+        what = "Lesson" if kind == "lessons" else "Task"
+        about = self.results[kind, name].get("question", "")
+        return (f'<li><a href="../{kind}/{name}.html">{html.escape(self.title(kind, name))}</a> '
+                f'<span class=minutes>{what}, {round(self.minutes[kind, name])} minutes</span><p>{html.escape(about)}</p></li>')
 
+    def part_minutes(self, part):
+        return sum(self.minutes[kind, name] for of, kind, name in courses.path(self.data) if of is part)
 
-def task_title(program, name):
-    if name not in TASKS:
-        TASKS[name] = answer(program, "task", name, "--hint", "3")
-    return TASKS[name]["title"]
+    def index(self):
+        """The course's page: the path with its minutes, and below each part what there is for more time."""
+        c = self.data
+        first = next(iter(self.near))
+        playground = ('Open <a href="../playground/index.html">the playground</a>, move a slider, and see what becomes of the step. '
+                      if "playground" in self.site.parts else "")
+        total = round(courses.MINUTES_TO_BEGIN + sum(map(self.part_minutes, c["parts"])))
+        body = [f"<h1>{html.escape(c['title'])}: a course in {c['minutes']} minutes</h1>", f"<p class=lead>{html.escape(c['summary'])}</p>",
+                f"<p>{playground}Then begin with <a href=\"../{first[0]}/{first[1]}.html\">{html.escape(self.title(*first))}</a>, and follow "
+                "<b>next</b> at the top and the end of every page. Read a lesson, and change one thing in it by its link to the playground. "
+                "In a task, guess first; then try, and read why. Words that you don't know are in "
+                f'<a href="../{place("topologies/GLOSSARY.md")}">the glossary</a>.</p>']
+        for number, part in enumerate(c["parts"], 1):
+            body.append(f"<h2>{number}. {html.escape(part['title'])}</h2>\n<p class=minutes>{round(self.part_minutes(part))} minutes. "
+                        f"{html.escape(part['summary'])}</p>\n<ol class=cards>")
+            body += [self.entry(kind, name) for kind in ("lessons", "tasks") for name in part[kind]]
+            body.append("</ol>")
+            further = [(kind, name) for kind in ("lessons", "tasks") for name in part["further"][kind]]
+            if further:
+                links = ", ".join(f'<a href="../{kind}/{name}.html">{html.escape(self.title(kind, name))}</a> ({round(self.minutes[kind, name])})'
+                                  for kind, name in further)
+                body.append(f"<p>With more time (minutes): {links}.</p>")
+        body.append(f"<h2>How the minutes were counted</h2>\n<p>The course comes to {total} minutes. That is an estimate, and nobody's average: "
+                    f"{courses.WORDS_A_MINUTE} words are read in a minute, a picture with its table takes {60 * courses.MINUTES_A_PICTURE:.0f} seconds, "
+                    f"a change in the playground after a lesson {60 * courses.MINUTES_A_CHANGE:.0f} seconds, and a guess with two attempts at a task "
+                    f"{60 * courses.MINUTES_A_TASK:.0f} seconds. The course's own page and a first slider are counted with "
+                    f"{60 * courses.MINUTES_TO_BEGIN:.0f} seconds.</p>")
+        self.site.write("lessons/index.html", "The course", "\n".join(body), wide=True)
 
-
-def make_tasks(program, site, places, titles):
-    tracks = {}
-    for entry in answer(program, "list", "tasks")["entries"]:
-        name = entry["task"]
-        title = task_title(program, name)
-        task = TASKS[name]
-        tracks.setdefault(entry["track"], []).append((name, title))
-        hints = "".join(f"<details><summary>Hint {i}</summary><p>{html.escape(h)}</p></details>" for i, h in enumerate(task["hints"], 1))
+    def task_page(self, name):
+        task = self.results["tasks", name]
+        hints = "".join(f"<details><summary>Hint {i}</summary><p>{in_code(h)}</p></details>" for i, h in enumerate(task["hints"], 1))
         goals = "".join(f"<li>{html.escape(g['claim'])}</li>" for g in task["goals"])
         guess = f'<h2>First guess</h2><p>{html.escape(task["predict"])}</p>' if task["predict"] else ""
         given = " ".join([re.sub("^.*(?=scenarios/)", "", task["scenario"]), *task["set"]])
-        given = f"<p>It begins with <code>{html.escape(given)}</code>.</p>"
-        typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=...</code>"
+        typed = f"<code>rehearse task {name} --set {html.escape(task['may_change'][0])}=VALUE</code>"
         here = f"<p>Type {typed}.</p>"
-        if "playground" in site.parts:
-            here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}">Try it in the playground</a>, or type {typed}.</p>'
-        site.write(f"tasks/{name}.html", title,
-                   f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(task['question'])}</p>\n{given}\n{guess}\n<h2>Goals</h2><ul>{goals}</ul>\n"
-                   f"<p>You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}\n{here}\n{course_bar(site, places, 'tasks', name, titles)}")
-    body = ["<h1>Tasks</h1>", "<p>Each is a plan to change until it reaches its goals: guess first, try, and read what came out. "
-            "The playground checks what you try and keeps what you solved.</p>"]
-    for track, entries in tracks.items():
-        body.append(f"<h2>{html.escape(track.replace('_', ' ').capitalize())}</h2>\n<ul class=cards>")
-        body += [f'<li><a href="{name}.html">{html.escape(title)}</a></li>' for name, title in entries]
-        body.append("</ul>")
-    site.write("tasks/index.html", "Tasks", "\n".join(body), wide=True)
+        if "playground" in self.site.parts:
+            here = f'<p><a href="../playground/index.html#view=tasks&amp;task={name}"><b>Try it in the playground</b></a>, or type {typed}.</p>'
+        self.site.write(f"tasks/{name}.html", task["title"],
+                        f"{self.bar('tasks', name)}\n<h1>{html.escape(task['title'])}</h1>\n<p>{html.escape(task['question'])}</p>\n{here}\n{guess}\n"
+                        f"<h2>Goals</h2><ul>{goals}</ul>\n<p>It begins with <code>{html.escape(given)}</code>. "
+                        f"You may set {', '.join('<code>' + html.escape(k) + '</code>' for k in task['may_change'])}.</p>\n{hints}")
+
+    def task_pages(self):
+        tracks = {}
+        for kind, name in self.results:
+            if kind == "tasks":
+                tracks.setdefault(self.results[kind, name]["track"], []).append(name)
+                self.task_page(name)
+        body = ["<h1>Tasks</h1>", "<p>Each is a plan to change until it reaches its goals: guess first, try, and read what came out. "
+                "The playground checks what you try and keeps what you solved.</p>"]
+        for track, names in tracks.items():
+            body.append(f"<h2>{html.escape(track.replace('_', ' ').capitalize())}</h2>\n<ol class=cards>")
+            body += [f'<li><a href="{name}.html">{html.escape(self.title("tasks", name))}</a></li>' for name in names]
+            body.append("</ol>")
+        self.site.write("tasks/index.html", "Tasks", "\n".join(body), wide=True)
 
 
 # --- The first page, and links ----------------------------------------------------------------------------------------
 
 
-def first_page(site, source, minutes):
+def first_page(site, source, course):
+    minutes = course["minutes"]
     cards = [("Playground", "playground/index.html", "Sliders and pickers for a plan; the step time, the pipeline, memory and what bounds it, worked out in your browser."),
-             ("Lessons", "lessons/index.html", f"A course of {minutes} minutes from one GPU to clusters that people share. Every figure is worked out from a plan that you can change."),
+             ("Lessons, as a course", "lessons/index.html", f"From one GPU to clusters that people share, in {minutes} minutes. Every figure is worked out from a plan that you can change."),
              ("Tasks", "tasks/index.html", "Plans to change until they reach a goal, in six tracks, with a guess first and three hints."),
              ("Documentation", "docs/index.html", "Install it, try a plan, bring your own job, find the best plan, choose machines, run it for real."),
              ("Mechanisms", "docs/core/price/mechanisms/index.html", "What the cost model is made of. Each page has its formula, its source and what it changes."),
@@ -271,6 +312,7 @@ def first_page(site, source, minutes):
              ("API", "api/index.html", "The library's public headers, for C++.")]
     body = ["<h1>How long does a training step take, and why?</h1>",
             "<p class=lead>Rehearse simulates a training step of your model on a description of your GPU cluster, before anybody pays for it.</p>",
+            f'<p>New to this? <a href="lessons/index.html"><b>Begin with the course</b></a>: {minutes} minutes in this browser, and nothing to install.</p>',
             "<ul class=cards>"]
     body += [f'<li><a href="{to}">{name}</a><p>{html.escape(what)}</p></li>' for name, to, what in cards if to.split("/")[0] in site.parts]
     body.append("</ul>")
@@ -281,11 +323,12 @@ def first_page(site, source, minutes):
 
 
 def lead_back(page):
-    """In the site the playground's first link is to the course."""
+    """In the site the playground's first link is to the course, and it knows where the other pages are."""
     head = '<header class="masthead">'
     text = page.read_text(encoding="utf-8")
     if head not in text:
         fail(f"{page} has no {head}")
+    text = text.replace("<html ", '<html data-pages=".." ', 1)
     page.write_text(text.replace(head, head + '<a href="../lessons/index.html">The course</a>'), encoding="utf-8")
 
 
@@ -347,12 +390,12 @@ def main():
     site = Site(a.out, parts)
     shutil.copyfile(pathlib.Path(__file__).with_name("site.css"), a.out / "site.css")
     Documentation(a.source, site).build(["README.md", "core/price/mechanisms/README.md", "tests/published/ACCURACY.md", "topologies/GLOSSARY.md"])
-    course = json.loads((a.source / "scenarios/lessons/course.json").read_text())
-    places = course_places(course)
-    for entry in answer(a.program, "list", "tasks")["entries"]:
-        task_title(a.program, entry["task"])
-    make_tasks(a.program, site, places, make_lessons(a.program, site, course, places))
-    first_page(site, a.source, sum(part["minutes"] for part in course["parts"]))
+    course = Course(a.source, a.program, site)
+    course.read()
+    course.add_bars()
+    course.index()
+    course.task_pages()
+    first_page(site, a.source, course.data)
     broken = list(broken_links(a.out))
     for page, link in broken:
         print(f"site: {page} leads to {link}, which is not there", file=sys.stderr)

@@ -12,12 +12,13 @@ namespace fs = std::filesystem;
 std::vector<std::string> task_files(const DataDirectory& data) {
   std::vector<std::string> out;
   for (const std::string& track : task_tracks()) {
-    std::vector<std::string> of_track;
+    std::vector<std::pair<int, std::string>> of_track;
     std::error_code unreadable;
     for (const auto& entry : fs::directory_iterator(data.tasks() / track, unreadable))
-      if (entry.path().extension() == ".json") of_track.push_back(entry.path().string());
+      if (entry.path().extension() == ".json")
+        of_track.emplace_back(load_task(entry.path().string()).place, entry.path().string());
     std::sort(of_track.begin(), of_track.end());
-    out.insert(out.end(), of_track.begin(), of_track.end());
+    for (auto& [place, file] : of_track) out.push_back(std::move(file));
   }
   return out;
 }

@@ -13,7 +13,7 @@
 
 namespace rehearse {
 
-/// scenarios/tasks/TRACK/NAME.json, in the order of task_tracks() and of their names.
+/// scenarios/tasks/TRACK/NAME.json, in the order of task_tracks() and of their places there.
 [[nodiscard]] std::vector<std::string> task_files(const DataDirectory& data);
 
 /// The file that `word` means: a task's name, or any file by its path. Throws Error (usage) with did-you-mean.

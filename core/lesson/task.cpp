@@ -17,6 +17,7 @@ namespace rehearse {
 namespace {
 
 const std::vector<std::string> kPlans{"start", "plan"};
+constexpr std::int64_t kMostInTrack = 1000;
 
 std::string key_of(const std::string& change) { return change.substr(0, change.find('=')); }
 
@@ -70,6 +71,7 @@ LessonTask parse_task(const std::string& text, const std::string& origin) {
   out.name = path.stem().string();
   out.origin = origin;
   out.track = in.choice("track", task_tracks());
+  out.place = static_cast<int>(in.integer("place", {1, kMostInTrack}));
   out.title = in.string("title");
   out.question = in.string("question");
   out.scenario = (path.parent_path() / in.string("scenario")).lexically_normal().string();
@@ -110,7 +112,9 @@ double parse_figure(const std::string& text, const std::string& form) {
   double value = 0;
   const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), value);
   const std::string rest(static_cast<const char*>(end), text.data() + text.size());
-  if (failed != std::errc{} || !(rest.empty() || (percent && (rest == "%" || rest == " %"))))
+  const bool unit =
+      (percent && (rest == "%" || rest == " %")) || (form == "times" && (rest == "x" || rest == " times"));
+  if (failed != std::errc{} || !(rest.empty() || unit))
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a number{}", text, percent ? " of percent" : ""),
                 "--predict", percent ? "example: 35%" : "example: 1024");
   return percent ? value / 100 : value;

@@ -1,7 +1,7 @@
 #pragma once
 // A task (`rehearse/task/v1`): a plan that is to be changed until it reaches goals, which are checked by playing it.
 //
-//   { "schema": "rehearse/task/v1", "track": "memory", "title": "Make it fit",
+//   { "schema": "rehearse/task/v1", "track": "memory", "place": 1, "title": "Make it fit",
 //     "question": "The optimizer's state does not fit beside the weights. Divide it.",
 //     "scenario": "../../llama3_8b_h100_8.json", "set": ["strategy.zero_stage=0"],
 //     "predict": { "question": "How much does the fullest GPU need then?", "figure": "plan.needed", "form": "gib" },
@@ -41,6 +41,7 @@ struct LessonTask {
   std::string name;    ///< Of its file.
   std::string origin;  ///< The file.
   std::string track;   ///< One of task_tracks().
+  int place = 0;       ///< In its track, from 1: in this order the tasks of a track build on each other.
   std::string title, question;
   std::string scenario;              ///< Its file, found from the task's own place.
   std::vector<std::string> changes;  ///< Of the scenario, as --set takes them: the plan that is given.

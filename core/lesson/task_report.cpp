@@ -34,6 +34,7 @@ ordered_json task_json(const LessonTask& task) {
                    {"question", task.question},   {"scenario", task.scenario},
                    {"set", task.changes},         {"may_change", task.may_change}};
   out["predict"] = task.prediction ? ordered_json(task.prediction->question) : ordered_json(nullptr);
+  out["predict_form"] = task.prediction ? ordered_json(task.prediction->form) : ordered_json(nullptr);
   return out;
 }
 
@@ -46,6 +47,21 @@ Table figure_table(const TaskAttempt& attempt) {
                           std::to_string(a.report.head.plan.gpus)});
   }
   return table;
+}
+
+/// What the given plan and the tried one come to, for who is about to guess or has not got there yet.
+ordered_json plans_json(const TaskAttempt& attempt) {
+  auto out = ordered_json::array();
+  for (const LessonAnswer& a : attempt.answers) {
+    const StageMemory& worst = a.report.memory.tightest();
+    const bool fits = a.report.memory.fits();
+    out.push_back({{"plan", a.key},
+                   {"fits", fits},
+                   {"step_time_s", fits ? ordered_json(a.report.metrics.step_time.value()) : ordered_json(nullptr)},
+                   {"needed_bytes", worst.needed.value()},
+                   {"capacity_bytes", worst.capacity.value()}});
+  }
+  return out;
 }
 
 /// The figure that was to be predicted; nothing where the plan does not fit and it is one of time.
@@ -84,6 +100,7 @@ Document attempt_document(const LessonTask& task, const TaskAttempt& attempt, st
   out.blocks.emplace_back(figure_table(attempt));
   ordered_json json = task_json(task);
   json["attempt"] = attempt.changes;
+  json["plans"] = plans_json(attempt);
   const std::optional<double> figure = came_out(task, attempt);
   if (predicted && figure) {
     const std::string& form = task.prediction->form;

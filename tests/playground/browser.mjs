@@ -68,19 +68,25 @@ export const open_page = async (browser, url, { width = 1280, height = 900, dark
     }
   };
   const key = async (name) => {
-    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, Enter: 13, End: 35 }[name] });
+    for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: { Tab: 9, ArrowRight: 39, ArrowLeft: 37, ArrowDown: 40, Enter: 13, End: 35, Home: 36 }[name] });
+  };
+  // On a screen of another width, or in the other colours.
+  let wide = width;
+  const look = async (across, in_dark) => {
+    wide = across;
+    await send('Emulation.setDeviceMetricsOverride', { width: wide, height, deviceScaleFactor: 1, mobile: wide < 600 });
+    await send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: in_dark ? 'dark' : 'light' }] });
   };
   const picture = async (file) => {
     await send('Page.bringToFront'); // What is behind another page is not painted.
     const { cssContentSize } = await send('Page.getLayoutMetrics');
-    const clip = { x: 0, y: 0, width, height: Math.min(cssContentSize.height, 9000), scale: 1 };
+    const clip = { x: 0, y: 0, width: wide, height: Math.min(cssContentSize.height, 9000), scale: 1 };
     const { data } = await send('Page.captureScreenshot', { format: 'png', clip, captureBeyondViewport: true });
     writeFileSync(file, Buffer.from(data, 'base64'));
   };
   for (const domain of ['Page', 'Runtime', 'Log']) await send(`${domain}.enable`);
-  await send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
-  await send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
+  await look(width, dark);
   if (before) await send('Page.addScriptToEvaluateOnNewDocument', { source: before });
   await send('Page.navigate', { url });
-  return { send, value, until, key, picture, complaints, close: () => browser.send('Target.closeTarget', { targetId }) };
+  return { send, value, until, key, look, picture, complaints, close: () => browser.send('Target.closeTarget', { targetId }) };
 };

@@ -22,9 +22,13 @@ const words_of = (choices, key) => {
   const found = choices.keys.find((k) => k.key === key);
   return found && found.type.startsWith('one of: ') ? found.type.slice(8).split(', ') : [];
 };
-// What may be typed for a key, where that is a list.
+// What may be chosen for a key, where that is a list: [value, what is read of it].
 const kOffered = { model: 'models', 'cluster.machine': 'machines', 'cluster.network': 'networks', 'framework.name': 'frameworks', 'strategy.schedule': 'schedules' };
-const offered_values = (choices, key) => (kOffered[key] ? choices[kOffered[key]].map((c) => c.name) : words_of(choices, key));
+const offered_values = (choices, key) => {
+  if (kOffered[key]) return choices[kOffered[key]].map((c) => [c.name, c.title ? `${c.name}: ${c.title}` : c.name]);
+  const is_check = choices.keys.some((k) => k.key === key && k.type === 'true or false');
+  return (is_check ? ['true', 'false'] : words_of(choices, key)).map((word) => [word, word]);
+};
 
 // groups: [title, [control]]; a control is {key, label, kind: steps | number | pick | check | sharding | words, values, options}.
 const control_groups = (choices) => {

@@ -140,20 +140,20 @@ const start = async () => {
   };
 
   const set_task = async () => {
-    const list = () =>
-      show_tasks(parts.tasks, choices, state.task, (task) => {
-        state = { ...state, task };
-        refresh();
-        window.scrollTo(0, 0);
-      });
+    const choose = (task) => {
+      state = { ...state, task };
+      refresh();
+      window.scrollTo(0, 0);
+    };
+    const list = () => show_tasks(parts.tasks, choices, state.task, choose);
     list();
     if (!state.task) return clear(parts.task);
     const data = await ask_player({ ask: 'task', name: state.task });
     if (!data) return undefined;
     tell(data);
     if (data.error) return fill_again(parts.task, () => refused_part(data.error, () => {}));
-    const ask = async (request) => {
-      const outcome = await ask_player(request);
+    const ask = async (set, predict) => {
+      const outcome = await ask_player({ ask: 'task', name: data.answer.task, set, predict });
       if (outcome) setTimeout(list, 0);
       return outcome;
     };
@@ -167,9 +167,13 @@ const start = async () => {
       show_controls(form, choices, () => state.plan, change);
       refresh();
     };
-    show_task(parts.task, data.answer, ask, open, (key) => ({ now: value_of(choices, given([]), key), help: help_of(choices, key), values: offered_values(choices, key) }));
+    const told_of = (key) => ({ now: value_of(choices, given([]), key), help: help_of(choices, key), values: offered_values(choices, key) });
+    const next = choices.tasks[choices.tasks.findIndex((t) => t.name === data.answer.task) + 1];
+    const show_given = show_task(parts.task, data.answer, { ask, open, told_of, next, choose });
     say('');
-    document.documentElement.dataset.asked = state.task;
+    document.documentElement.dataset.asked = data.answer.task;
+    const start = await ask_player({ ask: 'task', name: data.answer.task, set: [] });
+    if (start) show_given(start);
     return undefined;
   };
 
@@ -178,8 +182,11 @@ const start = async () => {
     document.documentElement.dataset.view = state.view;
     view.replaceChildren(...shown_parts[state.view].map((id) => parts[id]));
     for (const button of document.querySelectorAll('.views button')) button.setAttribute('aria-pressed', String(button.dataset.view === state.view));
-    if (state.view === 'plan') answer_plan();
-    else if (state.view === 'beside') compare();
+    if (state.view === 'plan') return answer_plan();
+    // A plan that is left is not played any more: it would take the place of what is asked now.
+    ++moves;
+    clearTimeout(waiting);
+    if (state.view === 'beside') compare();
     else if (state.view === 'steps') step();
     else if (state.view === 'lessons') teach();
     else set_task();

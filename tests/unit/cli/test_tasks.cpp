@@ -23,7 +23,11 @@ std::vector<std::string> attempt(const std::string& name, const std::vector<std:
 
 TEST_CASE("there are forty tasks in six tracks", "[tasks]") {
   std::map<std::string, int> by_track;
-  for (const std::string& file : task_files(find_data())) ++by_track[load_task(file).track];
+  for (const std::string& file : task_files(find_data())) {
+    const LessonTask task = load_task(file);
+    INFO(file);
+    CHECK(task.place == ++by_track[task.track]);  // Listed in the order of their places, none missing and none twice.
+  }
   int all = 0;
   for (const std::string& track : task_tracks()) {
     INFO(track);
@@ -46,6 +50,8 @@ TEST_CASE("every task is solved by its solution, explained, and failed by a wron
     CHECK(json.at("says").size() == task.says.size());
     CHECK(json.at("says").size() >= 1);
     if (task.prediction) CHECK_FALSE(json.at("came_out").is_null());
+    CHECK(json.at("plans").at(0).at("plan") == "start");
+    CHECK(json.at("plans").at(1).at("fits") == true);
     CHECK_FALSE(task.wrong.empty());
     const auto failed = rehearse_with(attempt(task.name, task.wrong));
     CHECK(failed.code == 1);

@@ -8,7 +8,7 @@ using namespace rehearse;
 namespace {
 
 constexpr const char* kTask = R"({
-  "schema": "rehearse/task/v1", "track": "memory", "title": "Fit", "question": "Make it fit.",
+  "schema": "rehearse/task/v1", "track": "memory", "place": 3, "title": "Fit", "question": "Make it fit.",
   "scenario": "../plan.json", "set": ["strategy.tp=1"],
   "predict": { "question": "How much?", "figure": "plan.needed / start.needed", "form": "percent" },
   "goals": [{ "claim": "it fits", "holds": "plan.fits" }],
@@ -56,7 +56,8 @@ TEST_CASE("a task says how it is solved, within what may be changed, and hints l
   CHECK(refused_at(with(R"(["strategy.zero_stage"])", R"(["strategy.tp"])")) == "dir/memory/fit.json: /solution");
   CHECK(refused_at(with("Set strategy.zero_stage=1.", "Set it.")) == "dir/memory/fit.json: /hints");
   CHECK(refused_at(with(R"("Think.", )", "")) == "dir/memory/fit.json: /hints");
-  CHECK(refused_at(with(R"("memory", "title")", R"("memories", "title")")) == "dir/memory/fit.json: /track");
+  CHECK(refused_at(with(R"("memory")", R"("memories")")) == "dir/memory/fit.json: /track");
+  CHECK(refused_at(with(R"("place": 3)", R"("place": 0)")) == "dir/memory/fit.json: /place");
   CHECK(refused_at(with(R"("wrong")", R"("wrongs")")) != "accepted");
 }
 
@@ -74,6 +75,8 @@ TEST_CASE("predictions are read in their unit") {
   CHECK(parse_figure("35%", "percent") == 0.35);
   CHECK(parse_figure("35 %", "percent") == 0.35);
   CHECK(parse_figure("1.2", "times") == 1.2);
+  CHECK(parse_figure("1.2x", "times") == 1.2);
+  CHECK(parse_figure("1.2 times", "times") == 1.2);
   CHECK_THROWS_AS(parse_figure("1.2", "time"), Error);
   CHECK_THROWS_AS(parse_figure("35%", "number"), Error);
   CHECK_THROWS_AS(parse_figure("many", "count"), Error);

@@ -270,7 +270,8 @@ const lesson_page = (a) => {
   const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
   if (rows.length > 0) replay_section(rows);
   lesson_memory(a);
-  if (timed) (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  const told = (g) => capital(`${(a.plans.find((p) => p.key === g.name) || { title: g.name }).title}. `);
+  if (timed) (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`, told(g)));
   if ((a.says || []).length > 1 || (a.left_out || []).length > 0)
     main().append(
       element(
