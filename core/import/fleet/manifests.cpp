@@ -22,6 +22,7 @@ namespace {
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kNodePool = "kai.scheduler/node-pool";
+constexpr double kMostAmount = 1e9;     ///< Of GPUs, pods and priorities: what an int holds.
 constexpr double kUsualPriority = 100;  ///< Of KAI's Queues that state none.
 
 struct Object {
@@ -50,16 +51,20 @@ std::optional<double> amount(const std::string& text) {
   const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{}) return std::nullopt;
   const std::string unit(end, text.data() + text.size());
-  if (unit.empty()) return value;
-  if (unit == "m") return value / 1000;
-  if (unit == "k") return value * 1000;
-  return std::nullopt;
+  if (unit == "m")
+    value /= 1000;
+  else if (unit == "k")
+    value *= 1000;
+  else if (!unit.empty())
+    return std::nullopt;
+  if (!(std::abs(value) <= kMostAmount)) return std::nullopt;
+  return value;
 }
 
 double amount_at(const YAML::Node& node, const Object& o, double fallback) {
   const std::string text = text_at(node);
   if (text.empty()) return fallback;
-  if (const auto value = amount(text); value && std::isfinite(*value)) return *value;
+  if (const auto value = amount(text); value) return *value;
   refuse_at(o.where, fmt::format("'{}' is no number of GPUs, in {}", text, name_of_object(o.node)), "for example 8");
 }
 
