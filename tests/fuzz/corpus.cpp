@@ -1,5 +1,5 @@
-// Every target over its corpus, without libFuzzer: seeds, seeds cut and changed at places that a fixed seed draws, texts
-// that are too deep or too long, and files that are too large. The default tests run it.
+// Every target over its corpus, without libFuzzer: seeds, seeds cut and changed at places that a fixed seed draws,
+// texts that are too deep or too long, and files that are too large. The default tests run it.
 //
 //   fuzz_corpus [TARGET...]       run them, or all
 //   fuzz_corpus --list            names of targets, those of whole answers behind a blank line
@@ -7,6 +7,7 @@
 //   fuzz_corpus --seeds TARGET FOLDER   write its seeds there
 //   fuzz_corpus --words TARGET    a dictionary for libFuzzer: words of its seeds
 //   fuzz_corpus --run TARGET FILE...    run these inputs
+//   fuzz_corpus --changed TARGET N SEED FOLDER   N changed seeds; what finds something is kept in the folder
 
 #include <sys/resource.h>
 
@@ -33,10 +34,10 @@ namespace {
 using Entry = Registry<Target>::Entry;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kMostSeconds = 10;        ///< Of one input.
+constexpr double kMostSeconds = 10;         ///< Of one input.
 constexpr long kMostKilobytes = 2'000'000;  ///< Of the whole run.
-constexpr std::size_t kChanged = 400;      ///< Changed seeds of a reader.
-constexpr std::size_t kDrawn = 8;          ///< Changed seeds of whole answers.
+constexpr std::size_t kChanged = 400;       ///< Changed seeds of a reader.
+constexpr std::size_t kDrawn = 8;           ///< Changed seeds of whole answers.
 
 /// What went wrong, a line each.
 class Findings {
@@ -72,8 +73,9 @@ std::string changed(const std::vector<Seed>& seeds, std::mt19937_64& random) {
     case 1: out.erase(at, length); break;
     case 2: out.insert(at, out.substr(at, length)); break;
     case 3: {
-      static const std::vector<std::string> kHostile{"-1", "1e309", "99999999999999999999", "\"\"", "null", "{}", "[",
-                                                     "1e18", "-0.0", "0", "\xff", std::string(1, '\0')};
+      static const std::vector<std::string> kHostile{
+          "-1", "1e309", "99999999999999999999", "\"\"", "null", "{}", "[", "1e18", "-0.0",
+          "0",  "\xff",  std::string(1, '\0')};
       const std::size_t digit = out.find_first_of("0123456789", at);
       out.replace(digit == std::string::npos ? at : digit, 1, kHostile[below(kHostile.size())]);
       break;
@@ -92,13 +94,14 @@ std::string changed(const std::vector<Seed>& seeds, std::mt19937_64& random) {
 /// Texts that grow, nest or repeat without end: a reader must refuse or end.
 std::vector<Seed> endless() {
   std::vector<Seed> out;
-  for (const std::string part : {"[", "{\"a\":", "<a>", "(", "$(", "${a:-", "- ", "{", "a: &a [*a", "if true; then ", "$((",
-                                 "a.", "[a.", "!", "\\"}) {
+  for (const std::string part : {"[", "{\"a\":", "<a>", "(", "$(", "${a:-", "- ", "{", "a: &a [*a", "if true; then ",
+                                 "$((", "a.", "[a.", "!", "\\"}) {
     std::string text;
     while (text.size() < 300'000) text += part;
     out.push_back({fmt::format("'{}' without end", part), std::move(text)});
   }
-  for (const char c : {'a', '0', ' ', '\n', '\0', '\xff'}) out.push_back({fmt::format("bytes {}", int(c)), std::string(1'000'000, c)});
+  for (const char c : {'a', '0', ' ', '\n', '\0', '\xff'})
+    out.push_back({fmt::format("bytes {}", int(c)), std::string(1'000'000, c)});
   return out;
 }
 
@@ -125,7 +128,8 @@ void run_all(const Entry& entry, Findings& findings) {
   for (const Seed& seed : seeds) run_timed(entry, seed.name, seed.bytes, findings);
   std::mt19937_64 random(1);
   const std::size_t tries = entry.value.answers ? kDrawn : kChanged;
-  for (std::size_t i = 0; i < tries; ++i) run_timed(entry, fmt::format("changed {}", i), changed(seeds, random), findings);
+  for (std::size_t i = 0; i < tries; ++i)
+    run_timed(entry, fmt::format("changed {}", i), changed(seeds, random), findings);
   if (!entry.value.answers)
     for (const Seed& text : endless()) run_timed(entry, text.name, text.bytes, findings);
   check_size(entry, findings);
@@ -166,7 +170,8 @@ int run_named(const std::vector<std::string>& names) {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   if (used.ru_maxrss > kMostKilobytes) findings.add("all", "memory", fmt::format("{} kB", used.ru_maxrss));
-  std::cout << fmt::format("{} targets, {} findings, {} MB\n", targets().entries().size(), findings.count(), used.ru_maxrss / 1000);
+  std::cout << fmt::format("{} targets, {} findings, {} MB\n", targets().entries().size(), findings.count(),
+                           used.ru_maxrss / 1000);
   return findings.count() == 0 ? 0 : 1;
 }
 
@@ -189,7 +194,9 @@ int write_seeds(const std::string& name, const std::filesystem::path& folder) {
 int print_words(const std::string& name) {
   constexpr std::size_t kMost = 1500;
   std::set<std::string> words;
-  const auto in_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/'; };
+  const auto in_word = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/';
+  };
   for (const Seed& seed : seeds_of(targets().at(name))) {
     std::string word;
     for (const char c : seed.bytes + " ") {
@@ -211,12 +218,33 @@ int run_files(const std::string& name, std::span<const std::string> files) {
   return findings.count() == 0 ? 0 : 1;
 }
 
+/// Several changes on top of each other, without end of the seeds: what libFuzzer does, without its feedback.
+int run_changed(const std::string& name, std::size_t count, std::uint64_t seed, const std::filesystem::path& folder) {
+  const Entry& entry = targets().at(name);
+  const std::vector<Seed> seeds = seeds_of(entry);
+  std::mt19937_64 random(seed);
+  Findings findings;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string bytes = changed(seeds, random);
+    for (std::size_t more = random() % 4; more > 0; --more)
+      bytes = changed({{"", bytes}, seeds[random() % seeds.size()]}, random);
+    const int before = findings.count();
+    run_timed(entry, std::to_string(i), bytes, findings);
+    if (findings.count() > before)
+      std::ofstream(folder / fmt::format("{}-{}-{}", name, seed, i), std::ios::binary) << bytes;
+    if (findings.count() >= 20) break;
+  }
+  return findings.count() == 0 ? 0 : 1;
+}
+
 int chosen(const std::vector<std::string>& words) {
   if (words.empty() || !words.front().starts_with("--")) return run_named(words);
   if (words.front() == "--list") return list();
   if (words.front() == "--table") return std::cout << table(), 0;
   if (words.front() == "--seeds" && words.size() == 3) return write_seeds(words[1], words[2]);
   if (words.front() == "--words" && words.size() == 2) return print_words(words[1]);
+  if (words.front() == "--changed" && words.size() == 5)
+    return run_changed(words[1], std::stoul(words[2]), std::stoul(words[3]), words[4]);
   if (words.front() == "--run" && words.size() >= 2) return run_files(words[1], std::span(words).subspan(2));
   std::cerr << "what fuzz_corpus takes stands at the top of tests/fuzz/corpus.cpp\n";
   return 2;

@@ -26,8 +26,8 @@ struct Seeds {
 
 /// What the reader refuses whatever it says: README.md shows them.
 struct Limits {
-  std::size_t bytes = 0;    ///< Of a file; 0: it reads no file by itself.
-  std::string more;         ///< "64 deep, 1,000,000 nodes"
+  std::size_t bytes = 0;                            ///< Of a file; 0: it reads no file by itself.
+  std::string more;                                 ///< "64 deep, 1,000,000 nodes"
   void (*file)(const std::string& path) = nullptr;  ///< Reads one as the product does: held to `bytes` in a test.
 };
 

@@ -168,7 +168,8 @@ void read_sacct(const FleetFile& file, Draft& to) {
     if (id.find('.') != std::string::npos) continue;  // A step of a job.
     const Resources r = resources(l.cell("AllocTRES").empty() ? l.cell("ReqTRES") : l.cell("AllocTRES"));
     if (!(r.gpus <= kMostGpus && r.nodes <= kMostGpus))
-      refuse_at(fmt::format("{}:{}", file.path, n), fmt::format("{} GPUs on {} nodes are more than there are", r.gpus, r.nodes),
+      refuse_at(fmt::format("{}:{}", file.path, n),
+                fmt::format("{} GPUs on {} nodes are more than there are", r.gpus, r.nodes),
                 "print it with sacct --parsable2");
     const double seconds = elapsed(l);
     if (r.gpus <= 0 || seconds <= 0) {

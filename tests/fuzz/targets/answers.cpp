@@ -17,7 +17,7 @@ namespace rehearse::fuzz::answers {
 
 namespace {
 
-constexpr double kRounding = 1e-6;   ///< Of sums of some thousand times.
+constexpr double kRounding = 1e-6;    ///< Of sums of some thousand times.
 constexpr double kClosedForm = 0.01;  ///< What tests/unit/estimate holds drawn strategies to.
 
 /// Choices, from bytes; zeros once they are used up.
@@ -89,11 +89,10 @@ Scenario drawn(std::string_view bytes) {
     if (const int size = draw.of(kSizes); size > 1) changes.push_back(fmt::format("strategy.{}={}", axis, size));
   changes.push_back(fmt::format("training.global_batch={}", 16 << draw.below(3)));
   for (std::size_t more = draw.below(12); more > 0; --more) changes.push_back(drawn_change(draw));
-  return parse_scenario(
-      fmt::format(R"({{"schema": "rehearse/scenario/v1", "model": "{}",
+  return parse_scenario(fmt::format(R"({{"schema": "rehearse/scenario/v1", "model": "{}",
                       "cluster": {{"machine": "{}", "nodes": {}, "network": "{}"}}}})",
-                  model, machine, nodes, network),
-      testing::source_path("scenarios/drawn.json"), changes);
+                                    model, machine, nodes, network),
+                        testing::source_path("scenarios/drawn.json"), changes);
 }
 
 bool near(double a, double b, double part) { return std::abs(a - b) <= part * std::max(std::abs(a), std::abs(b)); }
@@ -117,10 +116,12 @@ void check_times(const StepReport& r, const std::string& who) {
 void check_memory(const MemoryReport& memory) {
   for (const StageMemory& stage : memory.stages) {
     const auto& parts = stage.memory.by_category;
-    const double sum = std::accumulate(parts.begin(), parts.end(), 0.0, [](double a, Bytes b) { return a + b.value(); });
+    const double sum =
+        std::accumulate(parts.begin(), parts.end(), 0.0, [](double a, Bytes b) { return a + b.value(); });
     require(near(sum, stage.memory.peak.value(), kRounding), "memory's parts are not its peak");
     for (const Bytes part : parts) require(std::isfinite(part.value()) && part.value() >= 0, "memory below zero");
-    require(stage.needed >= stage.reserved && stage.reserved >= stage.allocated, "a device needs less than is allocated");
+    require(stage.needed >= stage.reserved && stage.reserved >= stage.allocated,
+            "a device needs less than is allocated");
   }
 }
 

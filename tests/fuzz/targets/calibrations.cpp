@@ -25,7 +25,9 @@ void run_table(std::string_view bytes) {
   const CollectiveTable table = CollectiveTable::parse(std::string(bytes), "fuzzed.json");
   for (const double size : {1.0, 1e6, 1e12})
     for (const int ranks : {2, 8})
-      if (const auto time = table.time(CollectiveOp::all_reduce, ranks, 1, Bytes{size}, [](Bytes) { return Seconds{1e-6}; }); time)
+      if (const auto time =
+              table.time(CollectiveOp::all_reduce, ranks, 1, Bytes{size}, [](Bytes) { return Seconds{1e-6}; });
+          time)
         require(time->value() >= 0 && time->value() < 1e300, "a time that is none");
 }
 
@@ -45,7 +47,9 @@ std::vector<std::string> profiles() {
   return {R"({"schema": "rehearse/device_profile/v1", "device": "cpu", "ranks": 2})"};
 }
 
-std::vector<std::string> placements() { return {"0:0 0:1 1:0\n# slots\n1:7\n", "node0 slots=8\nnode1 slots=4\n", "[0, 1, 8, 9]"}; }
+std::vector<std::string> placements() {
+  return {"0:0 0:1 1:0\n# slots\n1:7\n", "node0 slots=8\nnode1 slots=4\n", "[0, 1, 8, 9]"};
+}
 
 const bool registered_calibration = targets().add(
     {"calibrations",
@@ -54,32 +58,32 @@ const bool registered_calibration = targets().add(
      {.run = run_calibration,
       .seeds = {{"topologies/calibration", ".json"}, {"tests/golden/toy/topologies/calibration", ".json"}},
       .longest = 32768,
-      .limits = {64'000'000, "64 deep", [](const std::string& path) { (void)parse_calibration(read_text(path), path); }}}});
+      .limits = {64'000'000, "64 deep",
+                 [](const std::string& path) { (void)parse_calibration(read_text(path), path); }}}});
 const bool registered_profile = targets().add(
     {"device_profiles",
      "profiles that 'calibrate' wrote",
      {},
-     {.run = run_profile,
-      .made = profiles,
-      .limits = {64'000'000, "64 deep", [](const std::string& path) { (void)load_device_profile(path); }}}});
-const bool registered_table = targets().add(
-    {"collective_tables",
-     "tables of measured collectives",
-     {},
-     {.run = run_table,
-      .seeds = {{"tests/golden/toy/collectives.json", ""}},
-      .made = tables,
-      .limits = {64'000'000,
-                 "64 deep",
-                 [](const std::string& path) { (void)CollectiveTable::parse(read_text(path), path); }}}});
-const bool registered_placement = targets().add(
-    {"placements",
-     "files of a scenario's strategy.devices",
-     {},
-     {.run = run_placement,
-      .seeds = {{"scenarios/lessons", ".txt"}, {"scenarios/published", ".txt"}},
-      .made = placements,
-      .limits = {64'000'000, "", nullptr}}});
+     {.run = run_profile, .made = profiles, .limits = {64'000'000, "64 deep", [](const std::string& path) {
+                                                         (void)load_device_profile(path);
+                                                       }}}});
+const bool registered_table = targets().add({"collective_tables",
+                                             "tables of measured collectives",
+                                             {},
+                                             {.run = run_table,
+                                              .seeds = {{"tests/golden/toy/collectives.json", ""}},
+                                              .made = tables,
+                                              .limits = {64'000'000, "64 deep", [](const std::string& path) {
+                                                           (void)CollectiveTable::parse(read_text(path), path);
+                                                         }}}});
+const bool registered_placement =
+    targets().add({"placements",
+                   "files of a scenario's strategy.devices",
+                   {},
+                   {.run = run_placement,
+                    .seeds = {{"scenarios/lessons", ".txt"}, {"scenarios/published", ".txt"}},
+                    .made = placements,
+                    .limits = {64'000'000, "", nullptr}}});
 
 }  // namespace
 

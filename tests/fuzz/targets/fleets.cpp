@@ -54,10 +54,11 @@ void run_import(std::string_view bytes) {
 }
 
 std::vector<std::string> imports() {
-  return {"JobID|Account|Submit|Elapsed|TimelimitRaw|AllocTRES|State\n"
-          "7|vision|2024-02-29T23:00:00|02:00:00|240|billing=16,cpu=16,gres/gpu:a100=16,gres/gpu=16,node=2|COMPLETED\n"
-          "8|speech|2024-03-01T00:30:00|1-00:00:10|2880|cpu=4,gres/gpu:a100=4,node=1|TIMEOUT\n",
-          R"(apiVersion: v1
+  return {
+      "JobID|Account|Submit|Elapsed|TimelimitRaw|AllocTRES|State\n"
+      "7|vision|2024-02-29T23:00:00|02:00:00|240|billing=16,cpu=16,gres/gpu:a100=16,gres/gpu=16,node=2|COMPLETED\n"
+      "8|speech|2024-03-01T00:30:00|1-00:00:10|2880|cpu=4,gres/gpu:a100=4,node=1|TIMEOUT\n",
+      R"(apiVersion: v1
 kind: Node
 metadata: {name: n1, labels: {pool: a, nvidia.com/gpu.product: H100}}
 status: {capacity: {nvidia.com/gpu: 8, cpu: "96", memory: 1Ti}}
@@ -87,7 +88,7 @@ spec:
   activeDeadlineSeconds: 600
   template: {spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4, cpu: 500m}}}]}}
 )",
-          R"(apiVersion: scheduling.run.ai/v2
+      R"(apiVersion: scheduling.run.ai/v2
 kind: Queue
 metadata: {name: team}
 spec: {parentQueue: dept, priority: 100, resources: {gpu: {quota: 4, limit: 8, overQuotaWeight: 2}}}
@@ -105,18 +106,17 @@ spec: {replicatedJobs: [{name: w, replicas: 2, template: {spec: {parallelism: 1,
 )"};
 }
 
-const bool registered_files = targets().add(
-    {"fleets",
-     "fleet files with overrides",
-     {},
-     {.run = run_fleet_file,
-      .seeds = {{"scenarios/fleets", ".json"},
-                {"scenarios/lessons/borrowing", ".json"},
-                {"scenarios/lessons/idle_gpus", ".json"},
-                {"tests/golden/toy/fleet.json", ""},
-                {"tests/golden/toy/fleet_pools.json", ""},
-                {"tests/golden/toy/fleet_priced.json", ""}},
-      .limits = {512'000'000, "64 deep, 1,000,000 nodes", read_fleet_file}}});
+const bool registered_files = targets().add({"fleets",
+                                             "fleet files with overrides",
+                                             {},
+                                             {.run = run_fleet_file,
+                                              .seeds = {{"scenarios/fleets", ".json"},
+                                                        {"scenarios/lessons/borrowing", ".json"},
+                                                        {"scenarios/lessons/idle_gpus", ".json"},
+                                                        {"tests/golden/toy/fleet.json", ""},
+                                                        {"tests/golden/toy/fleet_pools.json", ""},
+                                                        {"tests/golden/toy/fleet_priced.json", ""}},
+                                              .limits = {512'000'000, "64 deep, 1,000,000 nodes", read_fleet_file}}});
 const bool registered_tables =
     targets().add({"fleet_tables",
                    "tables of jobs (CSV) beside a fleet",

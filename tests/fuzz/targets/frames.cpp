@@ -17,16 +17,15 @@ void run_one(std::string_view bytes) {
 }
 
 std::vector<std::string> made() {
-  return {net::encode(kRun, {net::Ask::set, "rank/0", "127.0.0.1:1234"}), net::encode(kRun, {net::Ask::get, "rank/1", {}}),
-          net::encode({"stranger", 2}, {net::Ask::fail, {}, "gone"})};
+  return {net::encode(kRun, {net::Ask::set, "rank/0", "127.0.0.1:1234"}),
+          net::encode(kRun, {net::Ask::get, "rank/1", {}}), net::encode({"stranger", 2}, {net::Ask::fail, {}, "gone"})};
 }
 
-const bool registered = targets().add({"rendezvous",
-                                       "what ranks say to the rendezvous",
-                                       {},
-                                       {.run = run_one,
-                                        .made = made,
-                                        .limits = {0, "keys of 4,096 bytes, values of 16,777,216", nullptr}}});
+const bool registered = targets().add(
+    {"rendezvous",
+     "what ranks say to the rendezvous",
+     {},
+     {.run = run_one, .made = made, .limits = {0, "keys of 4,096 bytes, values of 16,777,216", nullptr}}});
 
 }  // namespace
 

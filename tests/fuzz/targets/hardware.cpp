@@ -41,9 +41,7 @@ void read_gpu_text(std::string_view bytes) {
 }
 void read_cluster_text(std::string_view bytes) { (void)read_cluster(json_of(bytes), kOrigin, "fuzzed"); }
 void read_interconnects_text(std::string_view bytes) { (void)read_interconnects(json_of(bytes), kOrigin); }
-void read_constants_text(std::string_view bytes) {
-  (void)read_collective_constants(json_of(bytes), kOrigin, "fuzzed");
-}
+void read_constants_text(std::string_view bytes) { (void)read_collective_constants(json_of(bytes), kOrigin, "fuzzed"); }
 
 Target reads(void (*run)(std::string_view), const std::string& folder, void (*file)(const std::string&)) {
   return {.run = run,
@@ -74,13 +72,12 @@ const bool registered_interconnects =
                    {},
                    reads(read_interconnects_text, "interconnects.json",
                          [](const std::string& path) { (void)read_interconnects(load_json(path), path); })});
-const bool registered_constants =
-    targets().add({"collective_constants",
-                   "constants of collectives",
-                   {},
-                   reads(read_constants_text, "collectives", [](const std::string& path) {
-                     (void)read_collective_constants(load_json(path), path, "fuzzed");
-                   })});
+const bool registered_constants = targets().add({"collective_constants",
+                                                 "constants of collectives",
+                                                 {},
+                                                 reads(read_constants_text, "collectives", [](const std::string& path) {
+                                                   (void)read_collective_constants(load_json(path), path, "fuzzed");
+                                                 })});
 
 }  // namespace
 

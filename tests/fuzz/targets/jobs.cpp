@@ -58,7 +58,8 @@ run $(echo 1) --nproc_per_node $GPUS_PER_NODE pretrain_gpt.py ${MODEL_ARGS[@]} -
 }
 
 std::vector<std::string> yaml() {
-  return {R"(model:
+  return {
+      R"(model:
   encoder_seq_length: 2048
   num_layers: 24
   hidden_size: &h 2048
@@ -71,15 +72,15 @@ std::vector<std::string> yaml() {
   optim: {name: distributed_fused_adam, lr: 1e-4}
 trainer: {num_nodes: 1, devices: 8, precision: bf16}
 )",
-          R"(compute_environment: LOCAL_MACHINE
+      R"(compute_environment: LOCAL_MACHINE
 distributed_type: FSDP
 fsdp_config: {fsdp_sharding_strategy: FULL_SHARD, fsdp_version: 2}
 mixed_precision: bf16
 num_machines: 1
 num_processes: 8
 )",
-          "parallelism:\n  dp: 4\n  pp: 1\n  tp: 2\n  expert_parallel_size: 1\ntokens:\n  micro_batch_size: 2\n"
-          "  batch_accumulation_per_replica: 1\n  sequence_length: 2048\nmodel:\n  model_config:\n    hidden_size: 1024\n"};
+      "parallelism:\n  dp: 4\n  pp: 1\n  tp: 2\n  expert_parallel_size: 1\ntokens:\n  micro_batch_size: 2\n"
+      "  batch_accumulation_per_replica: 1\n  sequence_length: 2048\nmodel:\n  model_config:\n    hidden_size: 1024\n"};
 }
 
 std::vector<std::string> toml() {
@@ -124,12 +125,8 @@ Target reads(std::vector<std::string> (*made)(), const std::string& more) {
 }
 
 const bool registered_scripts = targets().add(
-    {"job_scripts",
-     "launch scripts",
-     {},
-     reads<kScript>(scripts, "200,000 commands, 2,000 rounds of a loop")});
-const bool registered_yaml =
-    targets().add({"job_yaml", "jobs in YAML", {}, reads<kYaml>(yaml, "50,000 settings")});
+    {"job_scripts", "launch scripts", {}, reads<kScript>(scripts, "200,000 commands, 2,000 rounds of a loop")});
+const bool registered_yaml = targets().add({"job_yaml", "jobs in YAML", {}, reads<kYaml>(yaml, "50,000 settings")});
 const bool registered_toml = targets().add({"job_toml", "jobs in TOML", {}, reads<kToml>(toml, "")});
 const bool registered_json = targets().add({"job_json", "jobs in JSON", {}, reads<kJson>(json, "50,000 settings")});
 

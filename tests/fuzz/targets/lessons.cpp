@@ -31,14 +31,14 @@ void read_task(const std::string& path) { (void)load_task(path); }
 
 constexpr std::size_t kLongest = 12288;
 
-const bool registered_lessons = targets().add({"lessons",
-                                               "lessons and replays",
-                                               {},
-                                               {.run = run_lesson,
-                                                .seeds = {{"scenarios/lessons", "lesson.json"},
-                                                          {"scenarios/published", "replay.json"}},
-                                                .longest = kLongest,
-                                                .limits = {64'000'000, "64 deep", read_lesson}}});
+const bool registered_lessons =
+    targets().add({"lessons",
+                   "lessons and replays",
+                   {},
+                   {.run = run_lesson,
+                    .seeds = {{"scenarios/lessons", "lesson.json"}, {"scenarios/published", "replay.json"}},
+                    .longest = kLongest,
+                    .limits = {64'000'000, "64 deep", read_lesson}}});
 const bool registered_tasks = targets().add({"tasks",
                                              "tasks, and attempts at them",
                                              {},

@@ -73,8 +73,10 @@ std::vector<std::string> nccl_tests() {
       "#wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) "
       " (GB/s)\n";
   const std::string rows =
-      "     1048576        262144     float     sum      -1    80.00   13.11   13.11      0    70.00   14.98   14.98     0\n"
-      "     4194304       1048576     float     sum      -1    180.0   23.30   23.30      0    170.0   24.67   24.67     0\n";
+      "     1048576        262144     float     sum      -1    80.00   13.11   13.11      0    70.00   14.98   14.98   "
+      "  0\n"
+      "     4194304       1048576     float     sum      -1    180.0   23.30   23.30      0    170.0   24.67   24.67   "
+      "  0\n";
   return {"$ mpirun -np 2 ./build/all_reduce_perf -b 1M -e 4M -f 2 -g 1\n" + devices + header + rows +
               "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 18.2\n#\n",
           "[1,0]<stdout>:# nThread 1\n[1,0]<stdout>:" + header + "[1,0]<stdout>:" + rows};
@@ -87,27 +89,30 @@ std::vector<std::string> graphs() {
 }
 
 std::vector<std::string> smi() {
-  return {"\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV2\tPIX\t0-23\t0\nGPU1\tNV2\t X \tSYS\t24-47\t1\n"
-          "NIC0\tPIX\tSYS\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n"};
+  return {
+      "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV2\tPIX\t0-23\t0\nGPU1\tNV2\t X \tSYS\t24-47\t1\n"
+      "NIC0\tPIX\tSYS\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n"};
 }
 
 constexpr const char* kXmlLimits = "32 deep, 100,000 elements of 64 attributes of 4,096 bytes; no document type";
 
-const bool registered_topology = targets().add({"nccl_topologies",
-                                                "NCCL's topology XML",
-                                                {},
-                                                {.run = run_topology,
-                                                 .seeds = {{kFolder, "topo.xml"}, {kFolder, "dump.xml"}, {kFolder, "only.xml"}},
-                                                 .longest = 16384,
-                                                 .limits = {kMostTopologyBytes, kXmlLimits, read_file}}});
-const bool registered_graph = targets().add({"nccl_graphs",
-                                             "NCCL's graph XML",
-                                             {},
-                                             {.run = run_graph,
-                                              .seeds = {{kFolder, "graph.xml"}},
-                                              .made = graphs,
-                                              .longest = 8192,
-                                              .limits = {kMostTopologyBytes, "64 channels, 1,024 GPUs; as above", read_file}}});
+const bool registered_topology =
+    targets().add({"nccl_topologies",
+                   "NCCL's topology XML",
+                   {},
+                   {.run = run_topology,
+                    .seeds = {{kFolder, "topo.xml"}, {kFolder, "dump.xml"}, {kFolder, "only.xml"}},
+                    .longest = 16384,
+                    .limits = {kMostTopologyBytes, kXmlLimits, read_file}}});
+const bool registered_graph =
+    targets().add({"nccl_graphs",
+                   "NCCL's graph XML",
+                   {},
+                   {.run = run_graph,
+                    .seeds = {{kFolder, "graph.xml"}},
+                    .made = graphs,
+                    .longest = 8192,
+                    .limits = {kMostTopologyBytes, "64 channels, 1,024 GPUs; as above", read_file}}});
 const bool registered_smi = targets().add({"nvidia_smi",
                                            "matrices of 'nvidia-smi topo -m'",
                                            {},
@@ -116,10 +121,11 @@ const bool registered_smi = targets().add({"nvidia_smi",
                                             .made = smi,
                                             .longest = 8192,
                                             .limits = {kMostTopologyBytes, "512 devices", read_file}}});
-const bool registered_tests = targets().add({"nccl_tests",
-                                             "what nccl-tests print",
-                                             {},
-                                             {.run = run_nccl_tests, .made = nccl_tests, .limits = {64'000'000, "", nullptr}}});
+const bool registered_tests =
+    targets().add({"nccl_tests",
+                   "what nccl-tests print",
+                   {},
+                   {.run = run_nccl_tests, .made = nccl_tests, .limits = {64'000'000, "", nullptr}}});
 
 }  // namespace
 

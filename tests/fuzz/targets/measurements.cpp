@@ -56,8 +56,13 @@ std::vector<std::string> tables() {
 /// The first rows of a shipped table: each takes a while.
 std::vector<std::string> csv_seeds() {
   std::vector<std::string> out = tables();
-  for (const char* file : {"vtrain_megatron_deepspeed_a100_single_node.csv", "vtrain_megatron_deepspeed_a100_multi_node.csv"}) {
-    const std::vector<Seed> whole = seeds_of({"", "", {}, {.run = run_csv, .seeds = {{std::string("tests/published/data/") + file, ""}}, .longest = 1 << 20}});
+  for (const char* file :
+       {"vtrain_megatron_deepspeed_a100_single_node.csv", "vtrain_megatron_deepspeed_a100_multi_node.csv"}) {
+    const std::vector<Seed> whole =
+        seeds_of({"",
+                  "",
+                  {},
+                  {.run = run_csv, .seeds = {{std::string("tests/published/data/") + file, ""}}, .longest = 1 << 20}});
     if (!whole.empty()) out.push_back(whole.front().bytes.substr(0, 800));
   }
   return out;

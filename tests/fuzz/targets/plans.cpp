@@ -18,13 +18,13 @@ void run_one(std::string_view bytes) {
 
 void read_file(const std::string& path) { (void)load_plan(path, {}); }
 
-const bool registered = targets().add({"plans",
-                                       "plan files with overrides",
-                                       {},
-                                       {.run = run_one,
-                                        .seeds = {{"scenarios/plans", ".json"},
-                                                  {"tests/golden/toy/plan_two_weeks.json", ""}},
-                                        .limits = {64'000'000, "64 deep", read_file}}});
+const bool registered =
+    targets().add({"plans",
+                   "plan files with overrides",
+                   {},
+                   {.run = run_one,
+                    .seeds = {{"scenarios/plans", ".json"}, {"tests/golden/toy/plan_two_weeks.json", ""}},
+                    .limits = {64'000'000, "64 deep", read_file}}});
 
 }  // namespace
 

@@ -31,13 +31,11 @@ std::vector<std::string> made() {
   return {text_of(plain), text_of(pair)};
 }
 
-const bool registered = targets().add({"programs",
-                                       "Programs (rehearse/program/v1)",
-                                       {},
-                                       {.run = run_one,
-                                        .made = made,
-                                        .longest = 65536,
-                                        .limits = {0, "64 deep", nullptr}}});
+const bool registered =
+    targets().add({"programs",
+                   "Programs (rehearse/program/v1)",
+                   {},
+                   {.run = run_one, .made = made, .longest = 65536, .limits = {0, "64 deep", nullptr}}});
 
 }  // namespace
 

@@ -66,7 +66,9 @@ std::string varint(std::uint64_t n) {
   for (; n > 127; n >>= 7) out += static_cast<char>((n & 127) | 128);
   return out + static_cast<char>(n);
 }
-std::string field(int number, std::uint64_t value) { return varint(static_cast<std::uint64_t>(number) << 3) + varint(value); }
+std::string field(int number, std::uint64_t value) {
+  return varint(static_cast<std::uint64_t>(number) << 3) + varint(value);
+}
 std::string field(int number, const std::string& bytes) {
   return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
 }
@@ -77,8 +79,8 @@ std::vector<std::string> chakra() {
   const std::string matmul = field(1, 1) + field(2, std::string("gemm")) + field(3, 4) + field(7, 5) + field(8, 9) +
                              field(10, field(1, std::string("is_cpu_op")) + field(27, 0)) +
                              field(10, field(1, std::string("num_ops")) + field(5, 4096));
-  const std::string reduce = field(1, 2) + field(2, std::string("all_reduce")) + field(3, 7) + field(5, 1) + field(8, 3) +
-                             field(10, field(1, std::string("comm_type")) + field(5, 0)) +
+  const std::string reduce = field(1, 2) + field(2, std::string("all_reduce")) + field(3, 7) + field(5, 1) +
+                             field(8, 3) + field(10, field(1, std::string("comm_type")) + field(5, 0)) +
                              field(10, field(1, std::string("comm_size")) + field(5, 1 << 20)) +
                              field(10, field(1, std::string("pg_name")) + field(29, std::string("1")));
   return {message(field(1, std::string("0.0.4"))) + message(matmul) + message(reduce)};
@@ -116,29 +118,31 @@ std::vector<std::string> workloads() {
 
 constexpr const char* kLimits = "64 deep, 50,000,000 device events, names of 1,000,000 bytes";
 
-const bool registered_kineto = targets().add(
-    {"kineto", "traces of PyTorch's profiler", {}, {.run = run_kineto, .made = kineto, .limits = {0, kLimits, nullptr}}});
-const bool registered_chakra = targets().add({"chakra",
-                                              "Chakra's execution traces (protobuf)",
+const bool registered_kineto = targets().add({"kineto",
+                                              "traces of PyTorch's profiler",
                                               {},
-                                              {.run = run_chakra,
-                                               .made = chakra,
-                                               .limits = {0, "messages of 64,000,000 bytes, 50,000,000 device events", nullptr}}});
+                                              {.run = run_kineto, .made = kineto, .limits = {0, kLimits, nullptr}}});
+const bool registered_chakra =
+    targets().add({"chakra",
+                   "Chakra's execution traces (protobuf)",
+                   {},
+                   {.run = run_chakra,
+                    .made = chakra,
+                    .limits = {0, "messages of 64,000,000 bytes, 50,000,000 device events", nullptr}}});
 const bool registered_chakra_json =
     targets().add({"chakra_json",
                    "Chakra's execution traces (JSON)",
                    {},
                    {.run = run_chakra_json, .made = chakra_json, .limits = {1'000'000'000, "64 deep", nullptr}}});
-const bool registered_files =
-    targets().add({"trace_files",
-                   "trace files, plain and gzip, told by what they hold",
+const bool registered_files = targets().add({"trace_files",
+                                             "trace files, plain and gzip, told by what they hold",
+                                             {},
+                                             {.run = run_file, .made = files, .limits = {0, kLimits, nullptr}}});
+const bool registered_workloads =
+    targets().add({"measured_workloads",
+                   "workloads that 'import trace' wrote, with overrides",
                    {},
-                   {.run = run_file, .made = files, .limits = {0, kLimits, nullptr}}});
-const bool registered_workloads = targets().add(
-    {"measured_workloads",
-     "workloads that 'import trace' wrote, with overrides",
-     {},
-     {.run = run_workload, .made = workloads, .limits = {1'000'000'000, "64 deep", nullptr}}});
+                   {.run = run_workload, .made = workloads, .limits = {1'000'000'000, "64 deep", nullptr}}});
 
 }  // namespace
 
