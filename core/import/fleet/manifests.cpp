@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/portable.hpp"
 #include "core/import/fleet/fleet_draft.hpp"
+#include "core/import/yaml_documents.hpp"
 
 namespace rehearse::fleet_import {
 
@@ -68,17 +69,6 @@ double amount_at(const YAML::Node& node, const Object& o, double fallback) {
   refuse_at(o.where, fmt::format("'{}' is no number of GPUs, in {}", text, name_of_object(o.node)), "for example 8");
 }
 
-/// Each document, and what lists hold.
-void collect(const YAML::Node& node, const std::string& where, std::map<std::string, std::vector<Object>>& to) {
-  if (!node.IsMap()) return;
-  const std::string kind = text_at(at(node, {"kind"}));
-  if (at(node, {"items"}).IsSequence()) {
-    for (const YAML::Node& item : at(node, {"items"})) collect(item, where, to);
-    return;
-  }
-  if (!kind.empty()) to[kind].push_back({node, where});
-}
-
 /// GPUs of one flavor.
 struct Quotas {
   std::string flavor;
@@ -129,7 +119,7 @@ class Manifests {
       : options_(options), to_(to) {
     for (const FleetFile& f : files) {
       try {
-        for (const YAML::Node& node : YAML::LoadAll(f.text)) collect(node, f.path, objects_);
+        for (const YAML::Node& node : yaml_documents(f.text)) collect(node, f.path, 0);
       } catch (const YAML::Exception& e) {
         throw Error(ErrorKind::usage, "no YAML: " + e.msg, fmt::format("{}:{}", f.path, e.mark.line + 1),
                     "manifests of Kubernetes, or what sacct --parsable2 prints");
@@ -407,8 +397,24 @@ class Manifests {
     to_.jobs.push_back(std::move(out));
   }
 
+  /// Each document, and what lists hold. Aliases may put a list into itself, or into others again and again.
+  void collect(const YAML::Node& node, const std::string& where, int depth) {
+    constexpr int kDeepestList = 16;
+    constexpr std::size_t kMostObjects = 1'000'000;
+    if (depth > kDeepestList || ++collected_ > kMostObjects)
+      refuse_at(where, "more lists inside one another, or more objects, than manifests have");
+    if (!node.IsMap()) return;
+    const std::string kind = text_at(at(node, {"kind"}));
+    if (at(node, {"items"}).IsSequence()) {
+      for (const YAML::Node& item : at(node, {"items"})) collect(item, where, depth + 1);
+      return;
+    }
+    if (!kind.empty()) objects_[kind].push_back({node, where});
+  }
+
   const FleetImportOptions& options_;
   Draft& to_;
+  std::size_t collected_ = 0;
   std::map<std::string, std::vector<Object>> objects_;  // By kind.
   std::set<std::string> pools_;                         // Flavors that nodes are of.
   std::vector<std::string> flavors_;                    // That quotas are stated by; empty: over all.
