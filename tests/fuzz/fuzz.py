@@ -71,7 +71,8 @@ def run_piece(build, name, longest, runs, seconds):
     findings.mkdir(exist_ok=True)
     before = cpu_seconds()
     done = subprocess.run(
-        [build / "tests/fuzz/fuzz_one", corpus, f"-max_len={longest}", f"-dict={words}", f"-runs={runs}",
+        [build / "tests/fuzz/fuzz_one", corpus, f"-max_len={longest}",
+         *([f"-dict={words}"] if words.stat().st_size else []), f"-runs={runs}",
          f"-max_total_time={seconds}", f"-timeout={SECONDS}", f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1",
          "-verbosity=1", f"-artifact_prefix={findings}/{name}-"],
         env={**os.environ, "REHEARSE_FUZZ": name, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=0",
