@@ -10,7 +10,13 @@ namespace rehearse::fuzz::frameworks {
 
 namespace {
 
-void read_file(const std::string& path) { (void)Frameworks::load(std::filesystem::path(path).parent_path()); }
+/// Alone in its folder: all files of one are read.
+void read_file(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path() / "frameworks";
+  std::filesystem::create_directories(folder);
+  std::filesystem::rename(path, folder / "fuzzed.json");
+  (void)Frameworks::load(folder);
+}
 
 void run_one(std::string_view bytes) {
   static const std::filesystem::path folder =
@@ -21,7 +27,8 @@ void run_one(std::string_view bytes) {
   for (const Framework& f : all.all()) {
     require(all.find(f.id()).release == f.release, "a release is not found by its own name");
     Scenario scenario = parse_scenario(
-        R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 1}, "training": {"global_batch": 8}})",
+        R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 1},
+            "training": {"global_batch": 8}})",
         "fuzzed.json");
     resolve_axes(scenario, 8);
     (void)take(f, scenario, {.gpu_generation = "hopper"});
