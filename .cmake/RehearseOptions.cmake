@@ -37,8 +37,8 @@ endif()
 if(REHEARSE_SANITIZE)
   # GCC 12 takes the sanitizers' own code in std::function and std::regex for uses of uninitialised memory.
   target_compile_options(rehearse_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REHEARSE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-      -Wno-maybe-uninitialized>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REHEARSE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(rehearse_options INTERFACE -fsanitize=${REHEARSE_SANITIZE})
 endif()
 

@@ -1,8 +1,10 @@
 #pragma once
 // Threads that share work whose turns anyone may take.
 
+#include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/stop.hpp"
@@ -19,11 +21,12 @@ class WorkerThreads {
     threads_.reserve(static_cast<std::size_t>(most > 0 ? most : 0));
     try {
       for (int i = 0; i < most; ++i)
-        threads_.emplace_back([work, asked = stop_asked()] {
-          const StopScope scope(asked);
+        threads_.emplace_back([work, asked = stop_asked()]() mutable {
+          const StopScope scope(std::move(asked));
           work();
         });
     } catch (const std::system_error&) {  // Those that there are do it.
+    } catch (const std::bad_alloc&) {     // Likewise, where there is no memory for another.
     }
   }
   ~WorkerThreads() {

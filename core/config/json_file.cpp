@@ -148,6 +148,15 @@ bool is_json_text(std::string_view given) {
   return first != std::string_view::npos && given[first] == '{';
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 std::string origin_of(const std::string& given) { return is_json_text(given) ? kGivenText : given; }
 
 std::string read_text(const std::string& path, std::size_t limit) {

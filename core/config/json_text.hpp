@@ -18,4 +18,7 @@ namespace rehearse {
 [[nodiscard]] std::string origin_of(const std::string& given);
 inline constexpr const char* kGivenText = "the text given";
 
+/// Whether `text` can stand in a JSON text.
+[[nodiscard]] bool is_utf8(std::string_view text);
+
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/json_text.hpp"
 #include "core/config/object_reader.hpp"
 
 namespace rehearse {
@@ -23,11 +24,7 @@ json value_of(const std::string& text, const std::string& origin) {
   } catch (const Error& e) {
     if (compound || e.where.find(": /") != std::string::npos) throw;
   }
-  try {
-    (void)json(text).dump();
-  } catch (const json::exception&) {
-    throw Error(ErrorKind::usage, "the value is not UTF-8 text", origin);
-  }
+  if (!is_utf8(text)) throw Error(ErrorKind::usage, "the value is not UTF-8 text", origin);
   return text;
 }
 

@@ -26,7 +26,7 @@ inline void parallel_for(int jobs, std::size_t count, const std::function<bool()
   std::exception_ptr failure;
   const StopAsked asked = stop ? stop_asked() : StopAsked{};
   const auto work = [&](bool first) {
-    const StopScope scope(asked);
+    const StopScope scope([&asked] { return asked && asked(); });  // Takes no memory, which may be short in a thread.
     for (std::size_t i = 0; !failed && !ended && !(stop && stop()) && (i = next++) < count;) {
       try {
         do_turn(i);

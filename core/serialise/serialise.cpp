@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/config/json_file.hpp"
 #include "core/program/body.hpp"
 #include "core/program/enum_names.hpp"
 #include "core/serialise/fields.hpp"
@@ -124,6 +125,9 @@ struct Encoder {
     }
   }
 };
+
+/// Of a list that has no column, as all of its entries are as a new one: what bounds others is their text.
+constexpr std::size_t kMostDefaults = 1'000'000;
 
 [[noreturn]] void fail(const std::string& at, const std::string& what) {
   throw Error(ErrorKind::usage, "program: " + what, at.empty() ? "/" : at, "give a file that this program wrote");
@@ -267,6 +271,7 @@ struct Decoder {
       std::size_t longest = 0;
       for (const auto& [key, column] : j.items()) longest = std::max(longest, column.is_array() ? column.size() : 0);
       if (j.size() > 1 && count->get<std::size_t>() != longest) fail(at, "columns of another length than the count");
+      if (j.size() == 1 && count->get<std::size_t>() > kMostDefaults) fail(at, "more entries than a Program has");
       list.resize(count->get<std::size_t>());
       decode_fields<T>(j, at, "count", [&](const json& column, auto member, const std::string& here) {
         for (std::size_t i = 0; i < list.size(); ++i) decode(item(column, i, here), list[i].*member, here);
@@ -288,12 +293,7 @@ std::string to_json(const Program& program) {
 }
 
 Program program_from_json(std::string_view text) {
-  json j;
-  try {
-    j = json::parse(text);
-  } catch (const json::parse_error& e) {
-    fail("", e.what());
-  }
+  const json j = parse_json(text, "program");
   if (!j.is_object() || !j.contains("schema") || j.at("schema") != kProgramSchema)
     fail("/schema", "expected schema " + std::string(kProgramSchema));
   Program program;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -91,6 +92,17 @@ class Reader {
   std::ifstream in_;
 };
 
+/// 120 of "step-000120"; nothing of a folder that is called otherwise, and so is not one of ours.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  constexpr std::string_view kBegin = "step-";
+  std::int64_t out = 0;
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const char* const last = name.data() + name.size();
+  const auto [end, failed] = std::from_chars(name.data() + kBegin.size(), last, out);
+  if (failed != std::errc{} || end != last || out < 0) return std::nullopt;
+  return out;
+}
+
 std::string rank_file(const std::string& folder, int rank) { return fmt::format("{}/rank-{:04}.bin", folder, rank); }
 
 }  // namespace
@@ -136,9 +148,9 @@ std::optional<std::int64_t> Checkpoints::newest(std::optional<std::int64_t> befo
   std::optional<std::int64_t> out;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind("step-", 0) != 0 || !fs::exists(entry.path() / "complete")) continue;
-    const std::int64_t step = std::stoll(name.substr(5));
+    const auto numbered = step_of(entry.path().filename().string());
+    if (!numbered || !fs::exists(entry.path() / "complete", missing)) continue;
+    const std::int64_t step = *numbered;
     if (!before || step < *before) out = std::max(out.value_or(0), step);
   }
   return out;

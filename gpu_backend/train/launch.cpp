@@ -135,23 +135,24 @@ class Watcher {
       --left;
       note(static_cast<int>(at - processes_.begin()), status, server);
     }
+    if (failed_ && !told_ && ended_.cause.empty()) ended_ = {1, "the ranks lost their connections to each other"};
     return ended_;
   }
 
  private:
   void note(int rank, int status, net::RendezvousServer& server) {
     if (gave_up_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return;
-    // Ranks that end because another died may be seen before it.
-    const bool explains = WIFSIGNALED(status) && ended_.cause.empty();
-    if (failed_ && !explains) return;
-    if (explains)
-      ended_ = {1, fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status),
-                               ::strsignal(WTERMSIG(status)))};
-    else
-      ended_ = {WEXITSTATUS(status), {}};
     if (!failed_) since_ = std::chrono::steady_clock::now();
     failed_ = true;
     server.fail(rank, "its process has ended");
+    // Ranks that end because another died may be seen before it.
+    if (WIFSIGNALED(status) && ended_.cause.empty()) {
+      ended_ = {1, fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status),
+                               ::strsignal(WTERMSIG(status)))};
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) != kEndedWithOthers && !told_ && ended_.cause.empty()) {
+      ended_ = {WEXITSTATUS(status), {}};
+      told_ = true;
+    }
   }
   void give_up_after_grace() {
     if (std::chrono::steady_clock::now() - since_ < std::chrono::seconds(kGraceSeconds)) return;
@@ -163,6 +164,7 @@ class Watcher {
   std::vector<pid_t> processes_;
   std::vector<bool> running_;
   bool failed_ = false, gave_up_ = false;
+  bool told_ = false;  ///< A rank has said why it ended.
   std::chrono::steady_clock::time_point since_;
   Ended ended_;
 };

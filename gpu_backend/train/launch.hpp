@@ -39,6 +39,10 @@ struct Ended {
   std::string cause;
 };
 
+/// Exit code of a launched rank that ends because another one did, or because it lost the others, and says nothing: the
+/// launcher tells. No other rank ends with it.
+inline constexpr int kEndedWithOthers = 75;
+
 /// Runs `command` once per rank with the variables of a Place, serves their rendezvous, and waits for all. When one
 /// fails the others get `kGraceSeconds` to end by themselves.
 inline constexpr int kGraceSeconds = 10;

@@ -78,6 +78,11 @@ TEST_CASE("the newest complete checkpoint counts", "[training]") {
   const Checkpoints all(folder.path(), program_hash(plan()), Numerics::fp32);
   CHECK(all.newest() == 5);
   CHECK(all.newest(5) == 4);
+  for (const char* strange : {"step-", "step-latest", "step-99999999999999999999", "step--7", "step-7.old"}) {
+    fs::create_directories(fs::path(folder.path()) / strange);
+    std::ofstream(fs::path(folder.path()) / strange / "complete") << "";
+  }
+  CHECK(all.newest() == 5);
   fs::remove(fs::path(folder.path()) / "step-000005" / "complete");
   CHECK(all.newest() == 4);
   CHECK_FALSE(Checkpoints(folder.path() + "/nothing", 1, Numerics::fp32).newest().has_value());

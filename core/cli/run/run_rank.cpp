@@ -308,7 +308,7 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
       print_error(Error(ErrorKind::check_failed, cause, "run",
                         "the newest complete checkpoint is intact: --resume goes on from it"),
                   err);
-    end_process(1);
+    end_process(tells ? 1 : kEndedWithOthers);
   };
   const MeetingPoint at{place.host, place.port, place.run_id};
   out.transport = out.device && out.device->name() == "cuda"

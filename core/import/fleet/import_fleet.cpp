@@ -1,6 +1,7 @@
 #include "core/import/fleet/import_fleet.hpp"
 
 #include "core/base/error.hpp"
+#include "core/config/json_text.hpp"
 #include "core/fleet/read_fleet.hpp"
 #include "core/import/fleet/fleet_draft.hpp"
 
@@ -11,11 +12,13 @@ using namespace fleet_import;
 ImportedFleet import_fleet(const std::vector<FleetFile>& files, const FleetImportOptions& options) {
   Draft draft;
   std::vector<FleetFile> manifests;
-  for (const FleetFile& f : files)
+  for (const FleetFile& f : files) {
+    if (!is_utf8(f.text)) throw Error(ErrorKind::usage, "the file is not UTF-8 text", f.path);
     if (is_sacct(f.text))
       read_sacct(f, draft);
     else
       manifests.push_back(f);
+  }
   read_manifests(manifests, options, draft);
   if (options.nodes > 0) {
     ordered_json pool{{"nodes", options.nodes}};

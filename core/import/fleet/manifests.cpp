@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/portable.hpp"
 #include "core/import/fleet/fleet_draft.hpp"
+#include "core/import/yaml_documents.hpp"
 
 namespace rehearse::fleet_import {
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kNodePool = "kai.scheduler/node-pool";
+constexpr double kMostAmount = 1e9;     ///< Of GPUs, pods and priorities: what an int holds.
 constexpr double kUsualPriority = 100;  ///< Of KAI's Queues that state none.
 
 struct Object {
@@ -50,28 +52,21 @@ std::optional<double> amount(const std::string& text) {
   const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{}) return std::nullopt;
   const std::string unit(end, text.data() + text.size());
-  if (unit.empty()) return value;
-  if (unit == "m") return value / 1000;
-  if (unit == "k") return value * 1000;
-  return std::nullopt;
+  if (unit == "m")
+    value /= 1000;
+  else if (unit == "k")
+    value *= 1000;
+  else if (!unit.empty())
+    return std::nullopt;
+  if (!(std::abs(value) <= kMostAmount)) return std::nullopt;
+  return value;
 }
 
 double amount_at(const YAML::Node& node, const Object& o, double fallback) {
   const std::string text = text_at(node);
   if (text.empty()) return fallback;
-  if (const auto value = amount(text); value && std::isfinite(*value)) return *value;
+  if (const auto value = amount(text); value) return *value;
   refuse_at(o.where, fmt::format("'{}' is no number of GPUs, in {}", text, name_of_object(o.node)), "for example 8");
-}
-
-/// Each document, and what lists hold.
-void collect(const YAML::Node& node, const std::string& where, std::map<std::string, std::vector<Object>>& to) {
-  if (!node.IsMap()) return;
-  const std::string kind = text_at(at(node, {"kind"}));
-  if (at(node, {"items"}).IsSequence()) {
-    for (const YAML::Node& item : at(node, {"items"})) collect(item, where, to);
-    return;
-  }
-  if (!kind.empty()) to[kind].push_back({node, where});
 }
 
 /// GPUs of one flavor.
@@ -124,7 +119,7 @@ class Manifests {
       : options_(options), to_(to) {
     for (const FleetFile& f : files) {
       try {
-        for (const YAML::Node& node : YAML::LoadAll(f.text)) collect(node, f.path, objects_);
+        for (const YAML::Node& node : yaml_documents(f.text)) collect(node, f.path, 0);
       } catch (const YAML::Exception& e) {
         throw Error(ErrorKind::usage, "no YAML: " + e.msg, fmt::format("{}:{}", f.path, e.mark.line + 1),
                     "manifests of Kubernetes, or what sacct --parsable2 prints");
@@ -402,8 +397,24 @@ class Manifests {
     to_.jobs.push_back(std::move(out));
   }
 
+  /// Each document, and what lists hold. Aliases may put a list into itself, or into others again and again.
+  void collect(const YAML::Node& node, const std::string& where, int depth) {
+    constexpr int kDeepestList = 16;
+    constexpr std::size_t kMostObjects = 1'000'000;
+    if (depth > kDeepestList || ++collected_ > kMostObjects)
+      refuse_at(where, "more lists inside one another, or more objects, than manifests have");
+    if (!node.IsMap()) return;
+    const std::string kind = text_at(at(node, {"kind"}));
+    if (at(node, {"items"}).IsSequence()) {
+      for (const YAML::Node& item : at(node, {"items"})) collect(item, where, depth + 1);
+      return;
+    }
+    if (!kind.empty()) objects_[kind].push_back({node, where});
+  }
+
   const FleetImportOptions& options_;
   Draft& to_;
+  std::size_t collected_ = 0;
   std::map<std::string, std::vector<Object>> objects_;  // By kind.
   std::set<std::string> pools_;                         // Flavors that nodes are of.
   std::vector<std::string> flavors_;                    // That quotas are stated by; empty: over all.

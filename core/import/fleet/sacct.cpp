@@ -18,6 +18,8 @@ namespace rehearse::fleet_import {
 
 namespace {
 
+constexpr double kMostGpus = 1e9;  ///< Of a job, and nodes.
+
 std::vector<std::string> split(std::string_view text, char by) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at <= text.size();) {
@@ -31,8 +33,15 @@ std::vector<std::string> split(std::string_view text, char by) {
 std::optional<double> number(std::string_view text) {
   double out = 0;
   const auto [end, failed] = number_from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (failed != std::errc{} || end != text.data() + text.size() || !std::isfinite(out)) return std::nullopt;
   return out;
+}
+
+/// A whole number from `least` to `most`.
+std::optional<std::int64_t> whole(std::string_view text, double least, double most) {
+  const auto out = number(text);
+  if (!out || *out < least || *out > most || std::floor(*out) != *out) return std::nullopt;
+  return static_cast<std::int64_t>(*out);
 }
 
 /// "1-02:03:04", "02:03:04", "03:04".
@@ -57,12 +66,13 @@ std::optional<double> clock_time(std::string_view text) {
 /// "chrono-Compatible Low-Level Date Algorithms".
 std::optional<double> date(std::string_view text) {
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
-  const auto y = number(text.substr(0, 4)), m = number(text.substr(5, 2)), d = number(text.substr(8, 2));
+  const auto y = whole(text.substr(0, 4), 0, 9999), m = whole(text.substr(5, 2), 1, 12),
+             d = whole(text.substr(8, 2), 1, 31);
   const auto t = clock_time(text.substr(11, 8));
   if (!y || !m || !d || !t) return std::nullopt;
-  const auto year = static_cast<std::int64_t>(*y) - (*m <= 2 ? 1 : 0), month = static_cast<std::int64_t>(*m);
+  const std::int64_t month = *m, year = *y - (month <= 2 ? 1 : 0);
   const std::int64_t era = year / 400, of_era = year - era * 400;
-  const std::int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + static_cast<std::int64_t>(*d) - 1;
+  const std::int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + *d - 1;
   const std::int64_t leap_days = of_era / 4 - of_era / 100, days = era * 146097 + of_era * 365 + leap_days + of_year;
   return 86400.0 * static_cast<double>(days) + *t;
 }
@@ -157,6 +167,10 @@ void read_sacct(const FleetFile& file, Draft& to) {
     const std::string id = l.cell("JobID");
     if (id.find('.') != std::string::npos) continue;  // A step of a job.
     const Resources r = resources(l.cell("AllocTRES").empty() ? l.cell("ReqTRES") : l.cell("AllocTRES"));
+    if (!(r.gpus <= kMostGpus && r.nodes <= kMostGpus))
+      refuse_at(fmt::format("{}:{}", file.path, n),
+                fmt::format("{} GPUs on {} nodes are more than there are", r.gpus, r.nodes),
+                "print it with sacct --parsable2");
     const double seconds = elapsed(l);
     if (r.gpus <= 0 || seconds <= 0) {
       ++(r.gpus <= 0 ? without_gpus : never_ran);

@@ -115,6 +115,9 @@ ImportedTopology import_graphs(const XmlElement& root, const std::string& origin
   if (options.base_machine.empty())
     throw Error(ErrorKind::usage, "a graph file holds the channels that NCCL chose, but no wiring", origin,
                 "give the machine that it belongs to: --machine ID or FILE");
+  if (!parse_json(options.base_machine, "--machine").is_object())
+    throw Error(ErrorKind::usage, "the text is no machine file", "--machine",
+                "for example topologies/machines/dgx_h100.json");
   auto machine = nlohmann::ordered_json::parse(options.base_machine);
   nlohmann::ordered_json nccl;
   for (const auto& g : graphs) {

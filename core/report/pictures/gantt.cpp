@@ -178,6 +178,7 @@ bool is_cut(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin
 
 std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most) {
   if (rows.size() <= most) return rows;
+  if (most == 1) return {rows.front()};
   std::vector<GanttRow> out;
   for (std::size_t i = 0; i < most; ++i) out.push_back(rows[i * (rows.size() - 1) / (most - 1)]);
   return out;

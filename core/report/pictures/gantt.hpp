@@ -23,7 +23,7 @@ struct GanttRow {
   int rank = 0;
 };
 
-/// At most `most` of `rows`, evenly spaced, first and last kept. `most` is at least 2.
+/// At most `most` of `rows`, evenly spaced, first and last kept; the first alone where `most` is 1.
 [[nodiscard]] std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most = 16);
 
 struct GanttOptions {

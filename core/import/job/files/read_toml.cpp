@@ -49,10 +49,22 @@ void add(const toml::table& table, const std::string& group, const JobFiles& fil
   }
 }
 
+/// TOML allows no control character but tabs and ends of lines (TOML 1.0, Spec), and toml++ 3.3 asserts that a header
+/// has none.
+void check_characters(const std::string& text, const JobFiles& files, int file) {
+  int line = 1;
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r')
+      throw Error(ErrorKind::usage, "no TOML: a control character stands in the text", files.where({file, line}));
+  }
+}
+
 }  // namespace
 
 std::vector<JobSetting> read_toml(const JobFiles& files, int file) {
   std::vector<JobSetting> out;
+  check_characters(files.at(file).text.text, files, file);
   try {
     add(toml::parse(files.at(file).text.text), "", files, file, out);
   } catch (const toml::parse_error& e) {

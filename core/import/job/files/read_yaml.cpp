@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/import/job/files/config_files.hpp"
+#include "core/import/yaml_documents.hpp"
 
 namespace rehearse::job {
 
@@ -89,7 +90,7 @@ std::vector<JobSetting> read_yaml(const JobFiles& files, int file) {
   }
   Flattener flat(files, file);
   try {
-    for (const YAML::Node& document : YAML::LoadAll(text))
+    for (const YAML::Node& document : yaml_documents(text))
       if (!document.IsNull()) flat.add("", document);
   } catch (const YAML::Exception& e) {
     const int line = std::max(0, e.mark.line);
