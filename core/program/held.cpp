@@ -131,6 +131,57 @@ std::vector<std::int64_t> Held::global_elements() const {
   return out;
 }
 
+std::vector<Stretch> stretches_of(const Held& held) {
+  // Dimensions from `split` + 1 on are whole: an index of dimension `split` stands for `inner` neighbouring elements.
+  std::size_t dims = held.shape.size(), split = dims;
+  std::int64_t inner = 1;
+  while (split > 0) {
+    const std::int64_t n = held.shape[split - 1];
+    const bool whole = held.global[split - 1] == Runs{{0, n}};
+    if (!whole || split == 1) break;
+    inner *= n;
+    --split;
+  }
+  std::vector<Stretch> out;
+  const std::int64_t end = held.flat.first + held.flat.length;
+  const auto add = [&](std::int64_t local, std::int64_t global, std::int64_t length) {
+    const std::int64_t from = std::max(local, held.flat.first), to = std::min(local + length, end);
+    if (from >= to) return;
+    const Stretch next{from - held.flat.first, global + from - local, to - from};
+    if (!out.empty() && out.back().local + out.back().length == next.local &&
+        out.back().global + out.back().length == next.global)
+      out.back().length += next.length;
+    else
+      out.push_back(next);
+  };
+  if (dims == 0) {
+    add(0, 0, 1);
+    return out;
+  }
+  const std::size_t d = split - 1;
+  const std::int64_t row = held.extents[d] * inner;
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i < d; ++i) rows *= held.extents[i];
+  for (std::int64_t r = row > 0 ? held.flat.first / row : rows; r < rows && r * row < end; ++r) {
+    std::int64_t rest = r, global = 0, stride = held.shape[d] * inner;
+    bool padding = false;
+    for (std::size_t i = d; i-- > 0;) {
+      const std::int64_t g = held.global_index(i, rest % held.extents[i]);
+      padding |= g < 0;
+      global += g * stride;
+      stride *= held.shape[i];
+      rest /= held.extents[i];
+    }
+    std::int64_t local = r * row;
+    for (const Run& run : held.global[d]) {
+      const std::int64_t real = std::clamp<std::int64_t>(held.shape[d] - run.first, 0, run.length);
+      if (!padding) add(local, global + run.first * inner, real * inner);
+      local += run.length * inner;
+    }
+  }
+  return out;
+}
+
 Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
   Held out;
   std::vector<Run> inner(tensor.shape.size(), {-1, 0});
