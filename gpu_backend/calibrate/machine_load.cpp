@@ -56,10 +56,10 @@ std::vector<ProcessorTime> processor_times(const std::string& stat, double ticks
   std::istringstream lines(stat);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::string name;
-    words >> name;
-    if (name.size() < 4 || name.compare(0, 3, "cpu") != 0) continue;
-    const std::size_t number = std::stoul(name.substr(3));
+    std::string word;
+    words >> word;
+    if (word.size() < 4 || word.compare(0, 3, "cpu") != 0) continue;
+    const std::size_t number = std::stoul(word.substr(3));
     if (out.size() <= number) out.resize(number + 1);
     // user, nice, system, idle, iowait, irq, softirq, steal; what guests took is in user already.
     double each = 0;

@@ -33,9 +33,9 @@ json text_of(const StoredTensor& t) {
     for (const Run& r : runs) of_dimension.push_back(text_of(r));
     global.push_back(std::move(of_dimension));
   }
-  return {{"parameter", t.name.parameter}, {"part", t.name.part}, {"state", t.state}, {"dtype", name_of(t.dtype)},
-          {"shape", t.held.shape},         {"extents", t.held.extents},  {"global", std::move(global)},
-          {"flat", text_of(t.held.flat)},  {"own", text_of(t.own)}};
+  return {{"parameter", t.name.parameter}, {"part", t.name.part},          {"state", t.state},
+          {"dtype", name_of(t.dtype)},     {"shape", t.held.shape},        {"extents", t.held.extents},
+          {"global", std::move(global)},   {"flat", text_of(t.held.flat)}, {"own", text_of(t.own)}};
 }
 
 StoredTensor tensor_of(const json& j) {

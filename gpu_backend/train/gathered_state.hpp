@@ -11,8 +11,8 @@ namespace rehearse {
 
 [[nodiscard]] std::vector<const CheckpointHeader*> headers_of(const std::vector<CheckpointReader>& files);
 
-/// Fills this rank's state from the files of all ranks; what is no state stays as it is. Padding becomes 0. Throws Error
-/// (usage) where the files lack an element.
+/// Fills this rank's state from the files of all ranks; what is no state stays as it is. Padding becomes 0. Throws
+/// Error (usage) where the files lack an element.
 void load_divided_anew(std::vector<CheckpointReader>& files, Executor& executor, ComputeDevice& device);
 
 }  // namespace rehearse

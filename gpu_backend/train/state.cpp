@@ -38,10 +38,10 @@ class RunComparison {
     if (first_.numerics != numerics)
       differs("was written in another precision", name_of(first_.numerics), name_of(numerics),
               fmt::format("--numerics {}", name_of(first_.numerics)));
+    check_model();
     if (const auto here = optimizers_of(program_); first_.optimizers != here)
       differs("was written by another optimizer", fmt::format("{}", fmt::join(first_.optimizers, ", ")),
               fmt::format("{}", fmt::join(here, ", ")), "set training.optimizer as it was");
-    check_model();
     check_types();
     check_samples();
   }

@@ -61,6 +61,23 @@ done
 [ $? -eq 2 ] || fail "exit code for another optimizer"
 [ "$(grep -c "another optimizer: adamw there, sgd here" "$work/err")" -eq 1 ] || fail "another optimizer is not told once"
 
+# A BLAS takes the threads that the user says: the only others of one rank are a BLAS's.
+if grep -q "OpenBLAS" "$work/whole" && [ "$(nproc)" -ge 2 ]; then
+  for threads in 1 2; do
+    OPENBLAS_NUM_THREADS=$threads "$program" run "$scenario" --ranks 1 --steps 1000000 >"$work/out" 2>"$work/err" &
+    launcher=$!
+    tries=0
+    until grep -q "^step" "$work/out"; do
+      tries=$((tries + 1)); [ $tries -lt 600 ] || fail "no step with OPENBLAS_NUM_THREADS=$threads"
+      sleep 0.1
+    done
+    seen=$(sed -n 's/^Threads:[[:space:]]*//p' /proc/$launcher/status)
+    kill $launcher
+    wait $launcher 2>/dev/null
+    [ "$seen" = $threads ] || fail "$seen threads with OPENBLAS_NUM_THREADS=$threads"
+  done
+fi
+
 # A device that is not there.
 if ! "$program" version | grep -qi "compute capability"; then
   "$program" run "$scenario" --device cuda >"$work/out" 2>"$work/err"

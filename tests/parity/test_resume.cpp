@@ -111,7 +111,7 @@ TEST_CASE("ten steps are five and five under another plan", "[resume]") {
                                                         {"dualpipe", "cp, ring"}})
     check_pair(gpt, first, second);
   const Job experts = small_job(Net::mixtral);
-  check_pair(experts, "ep", "tp");
+  check_pair(experts, "ep", "tp with sequence parallelism");
   check_pair(experts, "dp", "ep over tp");
   check_pair(experts, "etp", "ep + zero1");
 }
@@ -151,12 +151,20 @@ TEST_CASE("a checkpoint of another model, optimizer, precision or other data is 
   const Job job = small_job(Net::gpt);
   CHECK_THAT(refusal(job, "dp", small_job(Net::llama), "tp"), ContainsSubstring("of another model: it has no '"));
   Job wider = job;
-  wider.workload.network = changed("tiny_gpt2", {{"n_layer", 4}, {"n_embd", 16}, {"n_head", 4}, {"n_inner", 48},
-                                                 {"n_positions", 16}, {"vocab_size", kVocabulary}});
+  wider.workload.network = changed("tiny_gpt2", {{"n_layer", 4},
+                                                 {"n_embd", 16},
+                                                 {"n_head", 4},
+                                                 {"n_inner", 48},
+                                                 {"n_positions", 16},
+                                                 {"vocab_size", kVocabulary}});
   CHECK_THAT(refusal(job, "dp", wider, "tp"), ContainsSubstring("32 there, 48 here"));
   Job shorter = job;
-  shorter.workload.network = changed("tiny_gpt2", {{"n_layer", 3}, {"n_embd", 16}, {"n_head", 4}, {"n_inner", 32},
-                                                   {"n_positions", 16}, {"vocab_size", kVocabulary}});
+  shorter.workload.network = changed("tiny_gpt2", {{"n_layer", 3},
+                                                   {"n_embd", 16},
+                                                   {"n_head", 4},
+                                                   {"n_inner", 32},
+                                                   {"n_positions", 16},
+                                                   {"vocab_size", kVocabulary}});
   CHECK_THAT(refusal(job, "dp", shorter, ""), ContainsSubstring("this one has not"));
   CHECK_THAT(refusal(job, "dp", small_job(Net::gpt, Optimizer::sgd), "tp"),
              ContainsSubstring("another optimizer: adamw there, sgd here"));

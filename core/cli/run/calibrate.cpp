@@ -134,9 +134,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   if (connected == nullptr) keep_freed_memory();
   request.share_machine = [connected, &cores, rank = transport.rank()](int ranks) {
     if (connected != nullptr) return 1;
-    const int threads = cores.bind(rank, ranks);
-    set_blas_threads(threads);
-    return threads;
+    return set_blas_threads(cores.bind(rank, ranks));
   };
   request.progress = [&](double share, const std::string& what) {
     watch.check();
