@@ -58,7 +58,7 @@ std::vector<ProcessorTime> processor_times(const std::string& stat, double ticks
     std::istringstream words(line);
     std::string word;
     words >> word;
-    if (word.size() < 4 || word.compare(0, 3, "cpu") != 0) continue;
+    if (word.size() < 4 || word.compare(0, 3, "cpu") != 0 || word[3] < '0' || word[3] > '9') continue;
     const std::size_t number = std::stoul(word.substr(3));
     if (out.size() <= number) out.resize(number + 1);
     // user, nice, system, idle, iowait, irq, softirq, steal; what guests took is in user already.

@@ -64,10 +64,11 @@ done
 # A BLAS takes the threads that the user says: the only others of one rank are a BLAS's.
 if grep -q "OpenBLAS" "$work/whole" && [ "$(nproc)" -ge 2 ]; then
   for threads in 1 2; do
+    rm -f "$work/out"
     OPENBLAS_NUM_THREADS=$threads "$program" run "$scenario" --ranks 1 --steps 1000000 >"$work/out" 2>"$work/err" &
     launcher=$!
     tries=0
-    until grep -q "^step" "$work/out"; do
+    until grep -q "^step" "$work/out" 2>/dev/null; do
       tries=$((tries + 1)); [ $tries -lt 600 ] || fail "no step with OPENBLAS_NUM_THREADS=$threads"
       sleep 0.1
     done

@@ -200,7 +200,7 @@ Verb calibrate_verb() {
   return {"calibrate",
           "Measure this machine's kernels and collectives: a profile for simulate, estimate, memory and validate.",
           {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json",
-           "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
+           "rehearse calibrate --device cpu --ranks 1 --budget 20s -o laptop.json"},
           {},
           {{"--device", "NAME", "what is measured: cpu or cuda", "cpu"},
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},
