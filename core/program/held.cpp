@@ -78,6 +78,33 @@ void lengthen(Held& out, std::vector<Run>& inner, const Halo& halo, int i, int k
   inner[d] = {before, mine[0].length};
 }
 
+/// Global number of row `r` over the dimensions before `last`; -1 for padding.
+std::int64_t first_of_row(const Held& held, std::size_t last, std::int64_t r) {
+  std::int64_t out = 0, stride = 1;
+  for (std::size_t d = last; d-- > 0;) {
+    const std::int64_t g = held.global_index(d, r % held.extents[d]);
+    if (g < 0) return -1;
+    out += g * stride;
+    stride *= held.shape[d];
+    r /= held.extents[d];
+  }
+  return out;
+}
+
+/// Those of a stretch that are stored, counted from the first that is; lengthens the last one where it goes on.
+void append_stored(std::vector<Stretch>& out, const Run& stored, const Stretch& all) {
+  const std::int64_t from = std::max(all.local, stored.first),
+                     to = std::min(all.local + all.length, stored.first + stored.length);
+  if (from >= to) return;
+  const Stretch next{from - stored.first, all.global + from - all.local, to - from};
+  const bool goes_on = !out.empty() && out.back().local + out.back().length == next.local &&
+                       out.back().global + out.back().length == next.global;
+  if (goes_on)
+    out.back().length += next.length;
+  else
+    out.push_back(next);
+}
+
 }  // namespace
 
 Runs slice_of(const Shard& shard, std::int64_t n, int i, int k, const std::vector<std::int64_t>& segments) {
@@ -127,6 +154,27 @@ std::vector<std::int64_t> Held::global_elements() const {
       rest /= extents[d];
     }
     out.push_back(padding ? -1 : element);
+  }
+  return out;
+}
+
+std::vector<Stretch> stretches_of(const Held& held) {
+  // Dimensions behind `last` are whole: an index of it stands for `inner` neighbouring elements.
+  if (held.shape.empty()) return held.flat.length > 0 ? std::vector<Stretch>{{0, 0, 1}} : std::vector<Stretch>{};
+  std::size_t last = held.shape.size() - 1;
+  std::int64_t inner = 1;
+  for (; last > 0 && held.global[last] == Runs{{0, held.shape[last]}}; --last) inner *= held.shape[last];
+  std::vector<Stretch> out;
+  const std::int64_t row = held.extents[last] * inner, end = held.flat.first + held.flat.length;
+  for (std::int64_t r = row > 0 ? held.flat.first / row : 0; row > 0 && r * row < end; ++r) {
+    const std::int64_t begin = first_of_row(held, last, r);
+    std::int64_t local = r * row;
+    for (const Run& run : held.global[last]) {
+      const std::int64_t real = std::clamp<std::int64_t>(held.shape[last] - run.first, 0, run.length);
+      if (begin >= 0)
+        append_stored(out, held.flat, {local, (begin * held.shape[last] + run.first) * inner, real * inner});
+      local += run.length * inner;
+    }
   }
   return out;
 }

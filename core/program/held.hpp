@@ -42,7 +42,17 @@ struct Held {
   [[nodiscard]] std::int64_t global_index(std::size_t d, std::int64_t x) const;
   /// Row-major global element of every stored element, in order; -1 for padding.
   [[nodiscard]] std::vector<std::int64_t> global_elements() const;
+  bool operator==(const Held&) const = default;
 };
+
+/// Stored elements [local, local + length) that are the global elements [global, global + length).
+struct Stretch {
+  std::int64_t local = 0, global = 0, length = 0;
+  bool operator==(const Stretch&) const = default;
+};
+/// What `held` stores, in its order, as stretches that are as long as can be; padding is left out. A shard of rows is
+/// one stretch, a shard of columns one for each row.
+[[nodiscard]] std::vector<Stretch> stretches_of(const Held& held);
 
 /// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Ragged dimensions are local:
 /// every rank numbers its own elements from 0.

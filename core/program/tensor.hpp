@@ -149,6 +149,9 @@ struct Tensor {
   std::string initial;
   /// Name that the initial values are a function of, where it isn't the tensor's own (tied and master copies).
   std::string initial_key;
+  /// What it keeps beside a parameter's value: "master", "exp_avg"; empty for the value itself. With initial_key, or
+  /// the name where that is empty, it says what a checkpoint holds, whichever plan wrote it.
+  std::string part;
   /// Lengths of pieces that dimension 0 concatenates (q, k, v): a shard of it takes its slice of each.
   std::vector<std::int64_t> segments;
 };

@@ -84,6 +84,7 @@ void each(Of<Tensor>, F&& f) {
   f("alias_offset", &T::alias_offset);
   f("initial", &T::initial);
   f("initial_key", &T::initial_key);
+  f("part", &T::part);
   f("segments", &T::segments);
 }
 template <class F>

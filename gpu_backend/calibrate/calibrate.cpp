@@ -13,6 +13,7 @@
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
+#include "gpu_backend/calibrate/machine_load.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/execute/executor.hpp"
@@ -27,9 +28,6 @@ constexpr int kMostCold = 30;                             // The same of calls t
 constexpr std::size_t kTogether = 8;                      // Cases whose calls find the same caches emptied.
 constexpr double kColdBytes = 128e6;                      // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
-constexpr double kApartSeconds = 0.05;  // Of computing between two meetings of ranks.
-constexpr int kMeetings = 20;
-constexpr std::int64_t kCalibrateSide = 256;  // Of a product.
 
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -50,17 +48,21 @@ class Calibration {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       done_ = static_cast<double>(i) / static_cast<double>(stages.size());
       share_ = 1.0 / static_cast<double>(stages.size());
-      if (transport_.rank() < stages[i]) stage(stages[i], stage_seconds, out);
-      std::vector<double> all_there{0};
-      transport_.sum(all_there);
+      const bool works = transport_.rank() < stages[i];
+      const int threads = works ? request_.share_machine(stages[i]) : 1;
+      const ProcessorWatch watch;
+      const std::size_t before = out.settings.size();
+      if (works) stage(stages[i], threads, stage_seconds, out);
+      const std::optional<double> taken = watch.taken_by_others(transport_);  // Also the moment at which all are there.
+      if (request_.apart) continue;
+      for (std::size_t s = before; s < out.settings.size(); ++s) out.settings[s].taken_by_others = taken;
     }
     if (transport_.rank() != 0) return {};
     return out;
   }
 
  private:
-  void stage(int ranks, double seconds, DeviceProfile& out) {
-    const int threads = request_.share_machine(ranks);
+  void stage(int ranks, int threads, double seconds, DeviceProfile& out) {
     const double kernels = (ranks > 1 ? 1 - kCommunicationShare : 1.0) * seconds;
     double taken = 0;
     if (ranks > 1) {
@@ -125,9 +127,16 @@ class Calibration {
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
       if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
-        out.push_back({team.ranks(), c.arithmetic, threads, between, std::nullopt, 0, {}});
+        DeviceProfile::Setting& made = out.emplace_back();
+        made.ranks = team.ranks();
+        made.arithmetic = c.arithmetic;
+        made.threads = threads;
+        made.dispatch = between;
       }
-    collect(team, cases, samples, slowest_to_mean(team, other), out);
+    const MachinePace pace = measure_pace(team);
+    collect(team, cases, samples, pace.slowest_to_mean, out);
+    for (DeviceProfile::Setting& made : out)
+      if (pace.work > Seconds{0}) made.pace = pace.work;
     return out;
   }
 
@@ -183,39 +192,6 @@ class Calibration {
       (void)runs[i]->once();  // Code is warm in a step.
       for (int k = 0; k < calls[i]; ++k) samples[i].push_back(runs[i]->once());
     }
-  }
-
-  /// Ranks that share a machine meet when the slowest has come: how much longer that one takes for the same work than
-  /// their mean. Which one it is changes, so no mean of a rank's times shows it.
-  static double slowest_to_mean(Team& team, const OtherMemory& other) {
-    const KernelCase product = product_case(team.device(), "linear", kCalibrateSide, kCalibrateSide, kCalibrateSide);
-    if (team.ranks() < 2 || team.device().queues() || product.op == nullptr) return 1;
-    KernelRun kernel(team.device(), product);
-    const auto seconds = [&](int products) {
-      team.meet();
-      const double begin = team.device().now();
-      for (int i = 0; i < products; ++i) (void)kernel.once();
-      other.walk();
-      return team.device().now() - begin;
-    };
-    const auto ranks = static_cast<std::size_t>(team.ranks());
-    const auto all = [&](double mine) {
-      std::vector<double> out(ranks);
-      nth(out, team.rank()) = mine;
-      team.sum(out);
-      return out;
-    };
-    const auto total = [](const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0); };
-    constexpr int kFew = 16;
-    const double few = total(all(seconds(kFew))) / static_cast<double>(ranks);
-    const int products = std::max(kFew, static_cast<int>(kFew * kApartSeconds / few));
-    double slowest = 0, mean = 0;
-    for (int i = 0; i < kMeetings; ++i) {
-      const std::vector<double> times = all(seconds(products));
-      slowest += *std::max_element(times.begin(), times.end());
-      mean += total(times) / static_cast<double>(ranks);
-    }
-    return slowest / mean;
   }
 
   static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples,

@@ -24,8 +24,8 @@ void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, con
                     const MatrixView<T>& b, T beta, T* c, std::int64_t stride);
 
 /// Threads that one product may use; no effect on a BLAS that cannot be told, or where the user has said it in
-/// OPENBLAS_NUM_THREADS.
-void set_blas_threads(int threads);
+/// OPENBLAS_NUM_THREADS. Returns how many they are then.
+int set_blas_threads(int threads);
 /// "OpenBLAS", "CBLAS" or "plain loops".
 [[nodiscard]] const char* blas_name();
 

@@ -12,7 +12,7 @@ template void gemm(std::int64_t, std::int64_t, std::int64_t, float, const Matrix
 template void gemm(std::int64_t, std::int64_t, std::int64_t, double, const MatrixView<double>&,
                    const MatrixView<double>&, double, double*, std::int64_t);
 
-void set_blas_threads(int) {}
+int set_blas_threads(int) { return 1; }
 const char* blas_name() { return "plain loops"; }
 
 }  // namespace rehearse

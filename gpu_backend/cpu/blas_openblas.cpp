@@ -29,8 +29,9 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const Ma
               narrow(a.stride), b.data, narrow(b.stride), beta, c, narrow(stride));
 }
 
-void set_blas_threads(int threads) {
+int set_blas_threads(int threads) {
   if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) openblas_set_num_threads(threads);
+  return openblas_get_num_threads();
 }
 const char* blas_name() { return "OpenBLAS"; }
 

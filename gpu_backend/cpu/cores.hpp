@@ -11,6 +11,7 @@ class Cores {
   /// Those that this process may use now.
   Cores();
 
+  [[nodiscard]] const std::vector<int>& numbers() const { return all_; }
   [[nodiscard]] int count() const { return static_cast<int>(all_.size()); }
   /// Whether some of the machine's are left out: whoever started this process has chosen.
   [[nodiscard]] bool chosen() const;

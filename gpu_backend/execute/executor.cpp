@@ -27,6 +27,17 @@ namespace {
 // Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
 constexpr int kWarmUp = 2;
 
+/// By number of the parameter: the view of the slice that a rank's optimizer updates.
+std::map<int, int> updated_slices(const Program& program) {
+  std::map<int, int> out;
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    const Tensor& t = program.tensors[i];
+    if (t.alias_of >= 0 && t.lifetime == Lifetime::persistent && t.category == MemoryCategory::weights)
+      out.emplace(t.alias_of, static_cast<int>(i));
+  }
+  return out;
+}
+
 }  // namespace
 
 struct Executor::Impl {
@@ -377,12 +388,15 @@ void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
 std::vector<Executor::Persistent> Executor::persistent() {
   std::vector<Persistent> out;
   const ExprContext at = impl_->program.mesh.context(impl_->plan.rank());
+  const std::map<int, int> slices = updated_slices(impl_->program);
   for (std::size_t i = 0; i < impl_->plan.slots().size(); ++i) {
     const StorageSlot& s = impl_->plan.slots()[i];
     if (!s.persistent) continue;
     const Tensor& t = impl_->tensor(s.tensor);
-    out.push_back({instance_name(t.name, s.layer), &t, impl_->plan.held_by(s.tensor, at), impl_->type_of(s),
-                   impl_->storage[i].get()});
+    const Held* held = impl_->plan.held_by(s.tensor, at);
+    const auto slice = slices.find(s.tensor);
+    const Run own = slice == slices.end() ? Run{0, held->elements()} : impl_->plan.held_by(slice->second, at)->flat;
+    out.push_back({instance_name(t.name, s.layer), &t, s.layer, held, own, impl_->type_of(s), impl_->storage[i].get()});
   }
   return out;
 }

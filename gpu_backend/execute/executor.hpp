@@ -63,7 +63,9 @@ class Executor {
   struct Persistent {
     std::string name;
     const Tensor* tensor;
+    int layer;  ///< Of the instance; -1: not per layer.
     const Held* held;
+    Run own;  ///< Of its elements, those that this rank updates: others may be stale until they are gathered.
     ElementType type;
     Storage* storage;
   };

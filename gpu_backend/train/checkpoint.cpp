@@ -1,5 +1,6 @@
 #include "gpu_backend/train/checkpoint.hpp"
 
+<<<<<<< HEAD
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,13 +8,18 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+=======
+>>>>>>> runs
 #include <filesystem>
-#include <fstream>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/serialise/serialise.hpp"
+#include "gpu_backend/train/gathered_state.hpp"
+#include "gpu_backend/train/state.hpp"
 
 namespace rehearse {
 
@@ -21,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+<<<<<<< HEAD
 constexpr std::array<char, 8> kMagic{'R', 'H', 'S', 'C', 'K', 'P', 'T', '1'};
 
 struct Header {
@@ -103,12 +110,24 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return out;
 }
 
+=======
+>>>>>>> runs
 std::string rank_file(const std::string& folder, int rank) { return fmt::format("{}/rank-{:04}.bin", folder, rank); }
+
+StoredTensor described(const Executor::Persistent& t) {
+  StoredTensor out;
+  out.state = is_state(*t.tensor);
+  out.name = out.state ? state_name(*t.tensor, t.layer) : StateName{t.name, {}};
+  out.dtype = t.tensor->dtype;
+  out.held = *t.held;
+  out.own = t.own;
+  return out;
+}
 
 }  // namespace
 
-Checkpoints::Checkpoints(std::string directory, std::uint64_t program_hash, Numerics numerics)
-    : directory_(std::move(directory)), hash_(program_hash), numerics_(numerics) {}
+Checkpoints::Checkpoints(std::string directory, const Program& program, Numerics numerics)
+    : directory_(std::move(directory)), program_(program), numerics_(numerics) {}
 
 std::string Checkpoints::folder(std::int64_t step) const { return fmt::format("{}/step-{:06}", directory_, step); }
 
@@ -117,30 +136,32 @@ void Checkpoints::save(Executor& executor, ComputeDevice& device, Transport& tra
   const std::string at = folder(executor.next_step());
   std::error_code failed;
   fs::create_directories(at, failed);
-  if (failed) refuse(at, failed.message());
+  if (failed) cannot_write_checkpoint(at, failed.message());
   const auto tensors = executor.persistent();
-  Header header;
-  header.hash = hash_;
-  header.numerics = static_cast<std::uint64_t>(numerics_);
+  CheckpointHeader header;
+  header.plan = program_hash(program_);
+  header.numerics = numerics_;
   header.step = executor.next_step();
   header.rank = transport.rank();
-  header.tensors = tensors.size();
-  Writer out(rank_file(at, transport.rank()));
-  out.put(&header, sizeof header);
+  header.ranks = transport.ranks();
+  header.optimizers = optimizers_of(program_);
+  header.seed = program_.seed;
+  header.samples_per_step = program_.samples_per_step;
+  header.tokens_per_step = program_.tokens_per_step;
+  for (const Executor::Persistent& t : tensors) header.tensors.push_back(described(t));
+  CheckpointWriter out(rank_file(at, transport.rank()));
+  out.put(header);
   std::vector<std::byte> buffer;
-  for (const Executor::Persistent& t : tensors) {
-    buffer.resize(static_cast<std::size_t>(t.held->elements()) * size_of(t.type));
-    device.read(*t.storage, 0, buffer);
-    const std::array<std::uint64_t, 2> sizes{t.name.size(), buffer.size()};
-    out.put(sizes.data(), sizeof sizes);
-    out.put(t.name.data(), t.name.size());
-    out.put(buffer.data(), buffer.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    buffer.resize(header.bytes_of(header.tensors[i]));
+    device.read(*tensors[i].storage, 0, buffer);
+    out.put(buffer);
   }
   out.close();
   std::vector<double> written{1};
   transport.sum(written);  // Complete only when every rank's file is on disk.
   if (transport.rank() != 0) return;
-  Writer mark(at + "/complete");
+  CheckpointWriter mark(at + "/complete");
   mark.close();
 }
 
@@ -162,33 +183,64 @@ std::int64_t Checkpoints::newest_to_resume() const {
               "start without --resume");
 }
 
-void Checkpoints::load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const {
+CheckpointReader Checkpoints::reader(std::int64_t step, int rank) const {
   const auto older = newest(step);
-  Reader in(rank_file(folder(step), rank), older
-                                               ? fmt::format("remove {} to go on from step-{:06}", folder(step), *older)
-                                               : "no older checkpoint is complete: start without --resume");
-  Header header;
-  in.get(&header, sizeof header);
-  if (header.magic != kMagic) in.damaged("is not one of ours");
-  if (header.hash != hash_) in.fail("belongs to another plan");
-  if (header.numerics != static_cast<std::uint64_t>(numerics_)) in.fail("was written in another precision");
-  const auto tensors = executor.persistent();
-  if (header.tensors != tensors.size() || header.rank != rank || header.step != step)
-    in.fail("belongs to another rank or step");
-  std::vector<std::byte> buffer;
-  for (const Executor::Persistent& t : tensors) {
-    std::array<std::uint64_t, 2> sizes{};
-    in.get(sizes.data(), sizeof sizes);
-    const std::size_t bytes = static_cast<std::size_t>(t.held->elements()) * size_of(t.type);
-    if (sizes[0] != t.name.size() || sizes[1] != bytes) in.fail("holds other tensors");
-    std::string name(sizes[0], '\0');
-    in.get(name.data(), name.size());
-    if (name != t.name) in.fail("holds '" + name + "' in place of '" + t.name + "'");
-    buffer.resize(bytes);
-    in.get(buffer.data(), bytes);
-    device.write(*t.storage, 0, buffer);
+  CheckpointReader in(rank_file(folder(step), rank),
+                      older ? fmt::format("remove {} to go on from step-{:06}", folder(step), *older)
+                            : "no older checkpoint is complete: start without --resume");
+  if (in.header().rank != rank || in.header().step != step) in.damaged("belongs to another rank or step");
+  return in;
+}
+
+std::vector<CheckpointReader> Checkpoints::readers_of_all(std::int64_t step) const {
+  std::vector<CheckpointReader> out;
+  out.push_back(reader(step, 0));
+  for (int rank = 1; rank < out.front().header().ranks; ++rank) out.push_back(reader(step, rank));
+  return out;
+}
+
+bool Checkpoints::wrote(const CheckpointHeader& header, int rank, int ranks) const {
+  return header.plan == program_hash(program_) && header.numerics == numerics_ && header.rank == rank &&
+         header.ranks == ranks;
+}
+
+void Checkpoints::check(std::int64_t step) const {
+  const std::vector<CheckpointReader> files = readers_of_all(step);
+  check_same_run(headers_of(files), program_, numerics_, folder(step));
+}
+
+Resumed Checkpoints::load(std::int64_t step, Executor& executor, ComputeDevice& device,
+                          const Transport& transport) const {
+  Resumed out{step, transport.ranks(), false};
+  // A rank of the plan that wrote it needs no file but its own: folders may be of a machine each.
+  const bool has_own = fs::exists(rank_file(folder(step), transport.rank()));
+  CheckpointReader own = reader(step, has_own ? transport.rank() : 0);
+  if (has_own && wrote(own.header(), transport.rank(), transport.ranks())) {
+    load_own(own, executor, device);
+  } else {
+    std::vector<CheckpointReader> files = readers_of_all(step);
+    check_same_run(headers_of(files), program_, numerics_, folder(step));
+    load_divided_anew(files, executor, device);
+    out.ranks = static_cast<int>(files.size());
+    out.divided_anew = true;
   }
   executor.set_next_step(step);
+  return out;
+}
+
+void Checkpoints::load_own(CheckpointReader& in, Executor& executor, ComputeDevice& device) const {
+  const auto tensors = executor.persistent();
+  const auto& stored = in.header().tensors;
+  if (stored.size() != tensors.size()) in.damaged("holds other tensors");
+  std::vector<std::byte> buffer;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor here = described(tensors[i]);
+    if (stored[i].name != here.name || stored[i].held.elements() != here.held.elements())
+      in.damaged(fmt::format("holds '{}' in place of '{}'", stored[i].name.parameter, here.name.parameter));
+    buffer.resize(in.header().bytes_of(stored[i]));
+    in.get(stored[i].first, buffer);
+    device.write(*tensors[i].storage, 0, buffer);
+  }
 }
 
 }  // namespace rehearse

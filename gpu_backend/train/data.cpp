@@ -45,9 +45,11 @@ std::string read_all(const std::string& path) {
   const bool folder = std::filesystem::is_directory(path, unknown);
   std::ifstream file(path, std::ios::binary);
   if (folder || !file)
-    throw Error(ErrorKind::usage,
-                folder ? fmt::format("'{}' is a folder", path) : fmt::format("cannot read '{}'", path), "--data",
-                "give a file whose bytes are to be learned");
+    throw Error(
+        ErrorKind::usage, folder ? fmt::format("'{}' is a folder", path) : fmt::format("cannot read '{}'", path),
+        "--data",
+        "give a file: its bytes are learned, or by a network over images its records, each a byte for the class "
+        "and the pixels");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

@@ -4,9 +4,7 @@
 #include <cmath>
 
 #include "core/base/index.hpp"
-#include "core/serialise/serialise.hpp"
 #include "gpu_backend/execute/spans.hpp"
-#include "gpu_backend/train/checkpoint.hpp"
 
 namespace rehearse {
 
@@ -58,10 +56,10 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
   TrainingSummary out;
   Executor executor(program, device, transport, data, {.replay = run.replay});
   out.not_replayed_because = executor.not_replayed_because();
-  const Checkpoints checkpoints(run.checkpoints, program_hash(program), device.numerics());
+  const Checkpoints checkpoints(run.checkpoints, program, device.numerics());
   if (run.resume) {
-    out.resumed_at = checkpoints.newest_to_resume();
-    checkpoints.load(out.resumed_at, executor, device, transport.rank());
+    out.resumed = checkpoints.load(checkpoints.newest_to_resume(), executor, device, transport);
+    if (run.on_resume) run.on_resume(out.resumed);
   }
   std::vector<double> seconds;
   double zero = 0;

@@ -7,6 +7,7 @@
 
 #include "core/trace/trace.hpp"
 #include "gpu_backend/execute/executor.hpp"
+#include "gpu_backend/train/checkpoint.hpp"
 
 namespace rehearse {
 
@@ -14,11 +15,12 @@ struct TrainingRun {
   std::int64_t steps = 10;      ///< Last step's number plus one: a resumed run does what is missing.
   std::string checkpoints;      ///< Folder; empty: none are written.
   std::int64_t save_every = 0;  ///< Steps between checkpoints; 0: after the last step only.
-  bool resume = false;          ///< Go on from the newest complete checkpoint, or begin where there is none.
+  bool resume = false;          ///< Go on from the newest complete checkpoint, of whichever plan of this run.
   /// Gather the spans of the last step of all ranks on rank 0. That step is issued task by task: a replay has no times
   /// of tasks.
   bool trace = false;
   bool replay = false;                             ///< Replay steps where that is possible (ExecutorOptions).
+  std::function<void(const Resumed&)> on_resume;   ///< Called on every rank that has taken up a checkpoint.
   std::function<void(const StepResult&)> on_step;  ///< Called on every rank after each step.
 };
 
@@ -30,7 +32,7 @@ struct StepTimes {
 [[nodiscard]] StepTimes summarise(std::vector<double> seconds);
 
 struct TrainingSummary {
-  std::int64_t resumed_at = 0;
+  Resumed resumed;  ///< At step 0 where nothing was taken up.
   StepTimes times;
   StepResult last;
   std::vector<Span> spans;           ///< On rank 0 of a traced run.

@@ -44,6 +44,41 @@ grep -q "rank [01].*cannot write checkpoint" "$work/err" || fail "the message do
 "$program" run "$scenario" $small --steps 3 --checkpoint "$work/full" --resume >"$work/out" 2>"$work/err" || fail "resuming after a full disk"
 grep -q "^step *2 " "$work/out" && ! grep -q "^step *1 " "$work/out" || fail "the checkpoint of step 2 was not taken up"
 
+# Half of a run under another plan and another number of ranks: the losses are those of one run.
+losses() { sed -n 's/^\(step.*loss [0-9.]*\) .*/\1/p' "$1"; }
+doubles="--numerics fp64 --set training.global_batch=4 --set training.sequence_length=16"
+"$program" run "$scenario" --ranks 1 $doubles --steps 4 >"$work/whole" 2>"$work/err" || fail "four steps on one rank"
+"$program" run "$scenario" --ranks 2 $doubles --set strategy.zero_stage=1 --steps 2 --checkpoint "$work/half" >"$work/out" 2>"$work/err" || fail "two steps"
+losses "$work/out" >"$work/both"
+for plan in strategy.tp=2 strategy.pp=2; do
+  cp -r "$work/half" "$work/rest"
+  "$program" run "$scenario" --ranks 2 $doubles --set $plan --steps 4 --checkpoint "$work/rest" --resume >"$work/out" 2>"$work/err" || fail "resuming under $plan"
+  grep -q "step 2 is of 2 ranks under another plan" "$work/err" || fail "it does not say that $plan is another plan"
+  [ "$(losses "$work/whole")" = "$(cat "$work/both"; losses "$work/out")" ] || fail "losses resumed under $plan"
+  rm -r "$work/rest"
+done
+"$program" run "$scenario" --ranks 2 $doubles --set strategy.tp=2 --set training.optimizer=sgd --steps 4 --checkpoint "$work/half" --resume >"$work/out" 2>"$work/err"
+[ $? -eq 2 ] || fail "exit code for another optimizer"
+[ "$(grep -c "another optimizer: adamw there, sgd here" "$work/err")" -eq 1 ] || fail "another optimizer is not told once"
+
+# A BLAS takes the threads that the user says: the only others of one rank are a BLAS's.
+if grep -q "OpenBLAS" "$work/whole" && [ "$(nproc)" -ge 2 ]; then
+  for threads in 1 2; do
+    rm -f "$work/out"
+    OPENBLAS_NUM_THREADS=$threads "$program" run "$scenario" --ranks 1 --steps 1000000 >"$work/out" 2>"$work/err" &
+    launcher=$!
+    tries=0
+    until grep -q "^step" "$work/out" 2>/dev/null; do
+      tries=$((tries + 1)); [ $tries -lt 600 ] || fail "no step with OPENBLAS_NUM_THREADS=$threads"
+      sleep 0.1
+    done
+    seen=$(sed -n 's/^Threads:[[:space:]]*//p' /proc/$launcher/status)
+    kill $launcher
+    wait $launcher 2>/dev/null
+    [ "$seen" = $threads ] || fail "$seen threads with OPENBLAS_NUM_THREADS=$threads"
+  done
+fi
+
 # A device that is not there.
 if ! "$program" version | grep -qi "compute capability"; then
   "$program" run "$scenario" --device cuda >"$work/out" 2>"$work/err"

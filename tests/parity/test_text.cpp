@@ -12,7 +12,7 @@
 
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/workload.hpp"
-#include "gpu_backend/train/training.hpp"
+#include "tests/parity/curve.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"
@@ -36,18 +36,6 @@ std::string gather_text() {
   for (const fs::path& f : files) text << std::ifstream(f, std::ios::binary).rdbuf();
   text.close();
   return fs::file_size(out) > 1'000'000 ? out : "";
-}
-
-std::vector<double> curve(const Program& p, const DataSource& data, int steps) {
-  std::vector<double> out;
-  run_locally(p.mesh.ranks(), [&](Transport& transport) {
-    const auto device = make_cpu_device(Numerics::fp32);
-    TrainingRun settings;
-    settings.steps = steps;
-    if (transport.rank() == 0) settings.on_step = [&](const StepResult& r) { out.push_back(r.loss); };
-    (void)train(p, *device, transport, data, settings);
-  });
-  return out;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/config/json_file.hpp"
 #include "core/report/formats/format.hpp"
 #include "core/report/formats/text_output.hpp"
+#include "core/report/results/validation_report.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/machine.hpp"
 #include "gpu_backend/cpu/blas.hpp"
@@ -90,6 +91,7 @@ Document summary(const DeviceProfile& p, const std::string& file) {
                {"copy", true},
                {"dispatch", true},
                {"taken by communication", true},
+               {"taken by others", true},
                {"median spread", true}},
               {}};
   for (const auto& s : p.settings) {
@@ -104,6 +106,7 @@ Document summary(const DeviceProfile& p, const std::string& file) {
     table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads),
                           to_string(best), s.copy_rate ? to_string(*s.copy_rate) : "-", to_string(s.dispatch),
                           fmt::format("{:.0f} %", 100 * s.taken_by_communication),
+                          s.taken_by_others ? fmt::format("{:.0f} %", 100 * *s.taken_by_others) : "-",
                           fmt::format("{:.1f} %", 100 * spread_of(spreads).median)});
   }
   out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.math_library, file)});
@@ -131,9 +134,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   if (connected == nullptr) keep_freed_memory();
   request.share_machine = [connected, &cores, rank = transport.rank()](int ranks) {
     if (connected != nullptr) return 1;
-    const int threads = cores.bind(rank, ranks);
-    set_blas_threads(threads);
-    return threads;
+    return set_blas_threads(cores.bind(rank, ranks));
   };
   request.progress = [&](double share, const std::string& what) {
     watch.check();
@@ -147,6 +148,9 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   const std::string file = file_of(arguments);
   write_file(file, to_json(profile));
   console.err << "wrote " << file << "\n";
+  for (const DeviceProfile::Setting& s : profile.settings)
+    if (const auto busy = busy_words(s.taken_by_others, s.ranks))
+      console.err << fmt::format("note: the machine is busy: {}. Calibrate again on a quiet one\n", *busy);
   Document document = summary(profile, file);
   console.out << formats().at("table").value(document, console.style);
   return 0;
@@ -196,7 +200,7 @@ Verb calibrate_verb() {
   return {"calibrate",
           "Measure this machine's kernels and collectives: a profile for simulate, estimate, memory and validate.",
           {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json",
-           "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
+           "rehearse calibrate --device cpu --ranks 1 --budget 20s -o laptop.json"},
           {},
           {{"--device", "NAME", "what is measured: cpu or cuda", "cpu"},
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},
@@ -207,7 +211,8 @@ Verb calibrate_verb() {
            {"-o,--output", "FILE", "the profile; written whole, or not at all"}},
           "Operators and collectives are called as runs call them, by all ranks at the same time where several share "
           "the machine. Keep the machine "
-          "idle otherwise: the table says how far repetitions lay apart.",
+          "idle otherwise: the table says how far repetitions lay apart, and what other programs took of the "
+          "processors.",
           run_calibrate};
 }
 

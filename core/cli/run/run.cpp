@@ -73,6 +73,7 @@ Verb run_verb() {
   Verb verb{"run",
             "Train for real: the same plan, executed on this machine.",
             {"rehearse run scenarios/tiny_gpt2.json --ranks 2 --steps 20",
+             "rehearse run scenarios/tiny_cnn.json --ranks 2 --steps 100",
              "rehearse run scenarios/tiny_gpt2.json --ranks 4 --set strategy.tp=2 --data book.txt --checkpoint run1 "
              "--save-every 100",
              "torchrun --no-python --nproc-per-node 2 rehearse run scenarios/tiny_gpt2.json --ranks-from-env"},
@@ -81,14 +82,16 @@ Verb run_verb() {
              {"--ranks", "N", "ranks to run, whatever the cluster has", "the cluster's devices"},
              {"--ranks-from-env", "", "be one rank of those started by torchrun, srun or mpirun"},
              {"--steps", "N", "steps of the whole run", "10"},
-             {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
+             {"--data", "FILE",
+              "learn the bytes of a file, or the images of one: records of a byte for the class and the pixels",
+              "synthetic tokens or images"},
              {"--share-gpu", "", "let ranks of this machine share a GPU: correct and slow, to test plans"},
              {"--numerics", "TYPE",
               "arithmetic of all real numbers: fp32, fp64, or with cuda plan, the types of the scenario",
               "fp32; plan with cuda"},
              {"--checkpoint", "FOLDER", "write checkpoints here, at least one at the end"},
              {"--save-every", "N", "steps between checkpoints"},
-             {"--resume", "", "go on from the newest complete checkpoint"},
+             {"--resume", "", "go on from the newest complete checkpoint, also of another plan of this run"},
              {"--trace", "FILE", "write the last step of all ranks for Perfetto and PyTorch's tools"}},
             "Without --ranks-from-env every rank is a process on this machine. When one fails or dies, all end with "
             "exit code 1. Types of the "

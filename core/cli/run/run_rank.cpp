@@ -172,7 +172,7 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["backend"] = device.name();
   out["ranks"] = place.ranks;
   out["steps"] = s.last.step + 1;
-  out["resumed_at"] = s.resumed_at;
+  out["resumed_at"] = s.resumed.step;
   out["loss"] = s.last.loss;
   out["step_time_s"] = s.times.median;
   out["step_time_p5_s"] = s.times.p5;
@@ -201,8 +201,8 @@ Document summary(const Session& session, const Program& program, const TrainingS
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
   const Pace work = work_of(program);
   Facts facts{"",
-              {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step)
-                                          : fmt::format("{}", s.last.step + 1)},
+              {{"steps", s.resumed.step > 0 ? fmt::format("{} to {}", s.resumed.step, s.last.step)
+                                            : fmt::format("{}", s.last.step + 1)},
                {"ranks", fmt::format("{} on {}", place.ranks, described(device))},
                {"data", data.describe()},
                {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})",
@@ -344,6 +344,13 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.replay = session.scenario.kernels.cuda_graphs;
   std::vector<StepResult> steps;
+  run.on_resume = [&](const Resumed& r) {
+    if (tells && r.divided_anew)
+      console.err << fmt::format(
+          "the checkpoint of step {} is of {} rank{} under another plan: parameters and optimizer "
+          "state are divided anew\n",
+          r.step, r.ranks, r.ranks == 1 ? "" : "s");
+  };
   run.on_step = [&](const StepResult& r) {
     if (tells && arguments.has("--html")) steps.push_back(r);
     if (lines) console.out << step_line(r, work_of(program)) << std::flush;
@@ -353,7 +360,7 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   if (!result.not_replayed_because.empty()) tell_not_replayed(result.not_replayed_because, console);
   if (result.times.counted == 0) {
     console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n",
-                               result.resumed_at, run.steps);
+                               result.resumed.step, run.steps);
     return 0;
   }
   const Document document = summary(session, program, result, place, *data, device);
@@ -391,9 +398,11 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const Program program = executable_program(session, ranks);
   if (!on_cuda(arguments)) check_memory(program, ranks);
   (void)data_of(session, arguments);
-  if (const TrainingRun run = training_run(arguments); run.resume)
-    (void)Checkpoints(run.checkpoints, 0, numerics_of(arguments)).newest_to_resume();
-  (void)numerics_of(arguments);
+  const Numerics numerics = numerics_of(arguments);
+  if (const TrainingRun run = training_run(arguments); run.resume) {
+    const Checkpoints checkpoints(run.checkpoints, program, numerics);
+    checkpoints.check(checkpoints.newest_to_resume());
+  }
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
   const auto has = [&](std::string_view name) {
     return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; });

@@ -19,6 +19,7 @@
 #include "core/report/pictures/kineto_trace.hpp"
 #include "core/report/results/validation_report.hpp"
 #include "core/strategy/workload.hpp"
+#include "gpu_backend/calibrate/machine_load.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/execute/spans.hpp"
 
@@ -216,22 +217,59 @@ class Comparison {
   std::set<std::string> missing_;
 };
 
+/// What a machine was busy with while steps were measured. All ranks make it and ask it.
+class MachineLoad {
+ public:
+  struct Seen {
+    std::optional<double> taken_by_others;
+    Seconds work;  ///< Of MachinePace, mean of before and after; 0 where not measured.
+  };
+  /// Measures the pace.
+  MachineLoad(ComputeDevice& device, Transport& transport)
+      : transport_(transport), team_(device, transport, transport.ranks(), "pace"), before_(measure_pace(team_)) {}
+  /// Measures it again. Not of devices that queue: what else their host does is not in the times of their work.
+  [[nodiscard]] Seen seen() {
+    const MachinePace after = measure_pace(team_);
+    const std::optional<double> others = watch_.taken_by_others(transport_);
+    if (before_.work == Seconds{0}) return {};
+    return {others, (before_.work + after.work) * 0.5};
+  }
+
+ private:
+  Transport& transport_;
+  ProcessorWatch watch_;
+  Team team_;
+  MachinePace before_;
+};
+
+void tell_load(const MachineLoad::Seen& seen, const DeviceProfile& profile, Numerics numerics, Validation& out) {
+  out.taken_by_others = seen.taken_by_others;
+  const auto* setting = profile.find(out.ranks, numerics == Numerics::fp64 ? DType::fp64 : DType::fp32);
+  if (setting == nullptr) return;
+  out.profile_taken_by_others = setting->taken_by_others;
+  if (setting->pace && seen.work > Seconds{0}) out.pace = seen.work / *setting->pace;
+}
+
 int validate_rank(Session& session, const Place& place, const Arguments& arguments, Console& console,
                   ComputeDevice& device, Transport& transport) {
   const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(arguments.whole("--steps", 1, 20));
+  MachineLoad load(device, transport);
   const MeasuredSteps measured =
       measure_steps(program, device, transport, *data,
                     {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
+  const MachineLoad::Seen seen = load.seen();
   if (place.rank != 0) return 0;
   if (!measured.not_replayed_because.empty()) {  // What is predicted is what ran.
     tell_not_replayed(measured.not_replayed_because, console);
     session.scenario.kernels.cuda_graphs = session.workload.kernels.cuda_graphs = false;
   }
   Comparison comparison(session, program, numerics, measured);
-  const Validation result = comparison.compare(chosen_backend(arguments, console));
+  Validation result = comparison.compare(chosen_backend(arguments, console));
+  tell_load(seen, *session.profile, numerics, result);
+  for (const std::string& doubt : doubts_of(result)) console.err << "note: " << doubt << "\n";
   const Document document = validation_document(result);
   print(document, arguments, console);
   if (arguments.has("--trace")) comparison.write_trace(arguments.text("--trace"), console);
@@ -283,7 +321,7 @@ std::vector<Option> validate_run_options() {
       {"--ranks-from-env", "", "be one of the ranks; for validate itself"},
       {"--calibration", "FILE", "profile of this machine (rehearse calibrate)", "the scenario's"},
       {"--steps", "N", "steps that are measured, after three that warm up", "20"},
-      {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
+      {"--data", "FILE", "learn the bytes or images of a file, as run does", "synthetic tokens or images"},
       {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64; on GPUs also plan, as the scenario says",
        "fp32; plan on GPUs"},
       {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"}};

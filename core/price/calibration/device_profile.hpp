@@ -7,7 +7,7 @@
 //     "device": { "kind": "cpu", "name": "...", "cores": 2, "memory": "16GiB", "math_library": "OpenBLAS" },
 //     "settings": [
 //       { "ranks": 2, "arithmetic": "fp32", "threads": 1, "dispatch": "4us", "copy_rate": "9GB/s",
-//       "taken_by_communication": 0.4,
+//       "taken_by_communication": 0.4, "taken_by_others": 0.01, "pace": "30ms",
 //         "operators": [ { "name": "matmul.linear", "axes": ["m", "n", "k"], "columns": "m, n, k, time_us, spread",
 //         "rows": [[64, 64, 64, 9.1, 0.03]] } ] } ],
 //     "collectives": { "schema": "rehearse/collective_table/v1", "tables": [...], "sources": {...} },
@@ -54,6 +54,10 @@ struct DeviceProfile {
     std::optional<BytesPerSecond> copy_rate;
     /// Share of the time that a collective takes by itself which a rank's compute loses to it, [0, 0.95].
     double taken_by_communication = 0;
+    /// Share of the processors' time that other programs took meanwhile, where the system told it.
+    std::optional<double> taken_by_others;
+    /// Time of the same work on every machine (gpu_backend/calibrate/machine_load.hpp): whether it is still as fast.
+    std::optional<Seconds> pace;
     std::map<std::string, Operator, std::less<>> operators;
     bool operator==(const Setting&) const = default;
   };

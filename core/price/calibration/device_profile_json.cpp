@@ -73,6 +73,8 @@ DeviceProfile::Setting read_setting(ObjectReader& o) {
   if (!(s.dispatch >= Seconds{0})) o.fail("dispatch", "a time below zero");
   if (o.has("copy_rate")) s.copy_rate = positive<BytesPerSecond>(o, "copy_rate");
   s.taken_by_communication = o.number("taken_by_communication", {0, 0.95}, 0);
+  if (o.has("taken_by_others")) s.taken_by_others = o.number("taken_by_others", {0, 1});
+  if (o.has("pace")) s.pace = positive<Seconds>(o, "pace");
   for (ObjectReader& op : o.objects("operators")) {
     const std::string name = op.string("name");
     if (!s.operators.emplace(name, read_operator(op)).second) op.fail("name", fmt::format("'{}' is given twice", name));
@@ -217,6 +219,8 @@ std::string to_json(const DeviceProfile& p) {
                                   {"dispatch", text_of(s.dispatch, "s")}};
     if (s.copy_rate) setting["copy_rate"] = text_of(*s.copy_rate, "B/s");
     setting["taken_by_communication"] = s.taken_by_communication;
+    if (s.taken_by_others) setting["taken_by_others"] = *s.taken_by_others;
+    if (s.pace) setting["pace"] = text_of(*s.pace, "s");
     setting["operators"] = operators_json(s);
     out["settings"].push_back(std::move(setting));
   }

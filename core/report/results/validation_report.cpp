@@ -1,6 +1,7 @@
 #include "core/report/results/validation_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -67,6 +68,12 @@ std::string json_of(const Validation& v) {
                  {"measured_p95_s", v.p95.value()},
                  {"error", relative_error(v.predicted, v.measured)}};
   out["not_calibrated"] = v.not_calibrated;
+  const auto known = [](const std::optional<double>& x) { return x ? Json(*x) : Json(nullptr); };
+  out["load"] = {{"busy", !doubts_of(v).empty()},
+                 {"taken_by_others", known(v.taken_by_others)},
+                 {"profile_taken_by_others", known(v.profile_taken_by_others)},
+                 {"pace", known(v.pace)},
+                 {"doubts", doubts_of(v)}};
   Json summary{{"predicted_rows", errors.size()}, {"skipped_rows", 0}};
   summary.update(error_figures_json(statistics(errors)));
   out["summary"] = std::move(summary);
@@ -77,6 +84,26 @@ std::string json_of(const Validation& v) {
 
 double relative_error(Seconds predicted, Seconds measured) {
   return measured > Seconds{0} ? predicted / measured - 1 : 0;
+}
+
+std::optional<std::string> busy_words(std::optional<double> taken_by_others, int ranks) {
+  if (taken_by_others.value_or(0) <= kBusyShare) return std::nullopt;
+  return fmt::format("other programs took {:.0f} % of the processors' time while {} rank{} measured",
+                     100 * *taken_by_others, ranks, ranks == 1 ? " was" : "s were");
+}
+
+std::vector<std::string> doubts_of(const Validation& v) {
+  std::vector<std::string> out;
+  if (const auto busy = busy_words(v.taken_by_others, v.ranks))
+    out.push_back(fmt::format("The machine is busy: {}. On a quiet one steps are shorter.", *busy));
+  if (const auto busy = busy_words(v.profile_taken_by_others, v.ranks))
+    out.push_back(fmt::format("The profile is of a busy machine: {} for it. Calibrate again.", *busy));
+  if (v.pace && std::abs(*v.pace - 1) > kPaceApart)
+    out.push_back(
+        fmt::format("The machine takes {:.2f} times as long for the same work as when it was calibrated. Validate "
+                    "again, or calibrate again where it stays so.",
+                    *v.pace));
+  return out;
 }
 
 Document validation_document(const Validation& v) {
@@ -90,6 +117,7 @@ Document validation_document(const Validation& v) {
              {"step predicted", fmt::format("{:.3f} ms by {}, {}", v.predicted.value() * 1e3, v.backend,
                                             signed_percent(relative_error(v.predicted, v.measured)) + " %")}}});
   out.blocks.emplace_back(table_of(v));
+  for (const std::string& doubt : doubts_of(v)) out.blocks.emplace_back(Paragraph{doubt});
   if (!v.not_calibrated.empty())
     out.blocks.emplace_back(Paragraph{
         fmt::format("Not in the profile, priced by the kernel model: {}.", fmt::join(v.not_calibrated, ", "))});

@@ -5,6 +5,7 @@
 
 #include "core/base/index.hpp"
 #include "core/config/settings/training.hpp"
+#include "core/program/parts.hpp"
 #include "core/strategy/bodies/optimizer_state.hpp"
 #include "core/strategy/bodies/step_bodies.hpp"
 #include "core/strategy/operators/ops.hpp"
@@ -76,13 +77,14 @@ void StepBodies::make_optimizer_state(ParamState& s, const ParamSpec& spec, cons
   state.dtype = DType::fp32;
   state.category = MemoryCategory::optimizer;
   if (state.initial_key.empty()) state.initial_key = state.name;
-  const auto add = [&](const char* name, Tensor t) {
-    t.name += name;
+  const auto add = [&](const char* part, Tensor t) {
+    t.name += std::string(".") + part;
+    t.part += part;
     s.state.push_back(frame_.add_tensor(std::move(t)));
   };
   if (frame_.mixed) {
     state.dtype = master_dtype(workload_);
-    add(".master", state);
+    add(kMasterPart, state);
   }
   state.initial = "zeros";
   const Program& program = frame_.program;
@@ -95,15 +97,15 @@ void StepBodies::make_optimizer_state(ParamState& s, const ParamSpec& spec, cons
       if (stored.block > 0) add(name, scales_of(frame_, state, stored.block));
   };
   switch (workload_.training.optimizer) {
-    case Optimizer::sgd: return moments({".momentum"});
+    case Optimizer::sgd: return moments({"momentum"});
     case Optimizer::adam:
     case Optimizer::adamw:
-    case Optimizer::lamb: return moments({".exp_avg", ".exp_avg_sq"});
+    case Optimizer::lamb: return moments({"exp_avg", "exp_avg_sq"});
     case Optimizer::adafactor: break;
   }
-  if (!is_matrix(param)) return add(".exp_avg_sq", state);
-  add(".row_avg_sq", factor_of(state, spec, true));
-  add(".column_avg_sq", factor_of(state, spec, false));
+  if (!is_matrix(param)) return add("exp_avg_sq", state);
+  add("row_avg_sq", factor_of(state, spec, true));
+  add("column_avg_sq", factor_of(state, spec, false));
 }
 
 ComputeTask StepBodies::optimizer_task() const {

@@ -64,6 +64,7 @@ DType master_dtype(const Workload& w) { return kMaster(w.training) == "fp32" ? D
 
 Tensor scales_of(ProgramFrame& frame, Tensor moment, std::int64_t block) {
   moment.name += ".scales";
+  moment.part = "scales.";
   moment.dtype = DType::fp32;
   moment.segments.clear();
   ExprId& last = moment.shape.back();

@@ -35,6 +35,7 @@ int state_of(BlockBody& b, const OpSpec& op) {
   t.shape = {f.constant(6)};
   t.category = MemoryCategory::workspace;
   t.role = TensorRole::fp8_scales;
+  t.part = "scales";
   t.initial = "zeros";
   return b.builder().bound(op.name + kFp8Scales, b.persistent(op.name + kFp8Scales, std::move(t)));
 }
@@ -190,6 +191,7 @@ OperandCopies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) 
     t.dtype = b.builder().frame().narrow;
     t.initial = "zeros";
     t.initial_key.clear();
+    t.part = "fp8";
     *copy = b.builder().bound(name, b.persistent(name, std::move(t)));
   }
   return kept;

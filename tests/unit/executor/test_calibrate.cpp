@@ -1,9 +1,16 @@
 // Calibration without timing: what it would measure, that it can be called, and that a measured step adds up.
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
@@ -13,9 +20,11 @@
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
+#include "gpu_backend/calibrate/machine_load.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/communicate/local_world.hpp"
+#include "gpu_backend/cpu/cores.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -185,4 +194,89 @@ TEST_CASE("the table of a validation says what is off, and its JSON has a row pe
   // The median of -0.1, 1 and 0, not their mean.
   CHECK(json.at("summary").at("bias").get<double>() == Approx(0.0).margin(1e-12));
   CHECK(json.at("summary").at("p90_abs_error").get<double>() == Approx(0.1 + 0.8 * 0.9));
+}
+
+TEST_CASE("what processors worked is all but idle time and waiting for disks, by processor") {
+  const auto p = processor_times(
+      "cpu  0 0 0 0 0 0 0 0 0 0\n"
+      "cpu0 100 10 20 500 70 1 2 7 90 0\n"
+      "cpu2 300 0 0 100 0 0 0 0 0 0\n"
+      "intr 5 0\n",
+      100);
+  REQUIRE(p.size() == 3);
+  CHECK(p[0].worked == Approx(1.4));  // What a guest took is in the first number already.
+  CHECK(p[0].all == Approx(7.1));
+  CHECK(p[1].all == 0);  // Off.
+  CHECK(p[2].worked == Approx(3.0));
+  CHECK(p[2].all == Approx(4.0));
+  CHECK(processor_times("", 100).empty());
+}
+
+TEST_CASE("a process beside a rank takes at least what it worked") {
+  std::optional<double> taken;
+  double worked = 0, seconds = 0;
+  run_locally(1, [&](Transport& t) {
+    const ProcessorWatch watch;
+    const double begin = host_seconds();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      while (host_seconds() - begin < 1) {}
+      ::_exit(0);
+    }
+    rusage used{};
+    int status = 0;
+    ::wait4(child, &status, 0, &used);
+    worked = static_cast<double>(used.ru_utime.tv_sec) + 1e-6 * static_cast<double>(used.ru_utime.tv_usec);
+    taken = watch.taken_by_others(t);
+    seconds = host_seconds() - begin;
+  });
+  if (!taken) REQUIRE_FALSE(std::filesystem::exists("/proc/stat"));
+  const double processors = Cores().count();
+  CHECK(taken.value_or(1) <= 1);
+  CHECK(taken.value_or(1) >= worked / (seconds * processors) - 0.05);  // Ticks are 10 ms.
+}
+
+TEST_CASE("what ranks work themselves is not others'") {
+  const auto processors = static_cast<double>(Cores().count());
+  const auto worked = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    return static_cast<double>(used.ru_utime.tv_sec) + 1e-6 * static_cast<double>(used.ru_utime.tv_usec);
+  };
+  run_locally(1, [&](Transport& t) {
+    const ProcessorWatch watch;
+    const double begin = host_seconds(), before = worked();
+    std::vector<std::thread> all;
+    for (int i = 0; i < Cores().count(); ++i)
+      all.emplace_back([begin] {
+        while (host_seconds() - begin < 1) {}
+      });
+    for (std::thread& thread : all) thread.join();
+    const double taken = watch.taken_by_others(t).value_or(0), seconds = host_seconds() - begin;
+    // Whatever others do, processors work no more than they can.
+    CHECK(taken + (worked() - before) / (seconds * processors) <= 1.1);
+  });
+}
+
+TEST_CASE("a validation tells a busy machine, a profile of one, and another pace") {
+  Validation v;
+  v.scenario = "toy", v.machine = "m", v.backend = "analytic";
+  v.ranks = 2, v.steps = 5;
+  v.predicted = v.measured = Seconds{1};
+  CHECK(doubts_of(v).empty());
+  v.taken_by_others = v.profile_taken_by_others = 0.04;
+  v.pace = 1.08;
+  CHECK(doubts_of(v).empty());
+  CHECK(nlohmann::json::parse(validation_document(v).json).at("load").at("busy") == false);
+  v.taken_by_others = 0.48;
+  REQUIRE(doubts_of(v).size() == 1);
+  CHECK(doubts_of(v)[0].find("other programs took 48 % of the processors' time while 2 ranks were measured") !=
+        std::string::npos);
+  v.profile_taken_by_others = 0.2;
+  v.pace = 0.7;
+  CHECK(doubts_of(v).size() == 3);
+  const auto json = nlohmann::json::parse(validation_document(v).json);
+  CHECK(json.at("load").at("busy") == true);
+  CHECK(json.at("load").at("taken_by_others") == 0.48);
+  CHECK(json.at("load").at("doubts").size() == 3);
 }

@@ -66,6 +66,7 @@ DeviceProfile profile_of(const std::vector<std::pair<int, const Program*>>& prog
     s.dispatch = Seconds{kDispatch};
     s.copy_rate = BytesPerSecond{1e10};
     s.taken_by_communication = ranks > 1 ? 0.25 : 0;
+    if (ranks > 1) s.taken_by_others = 0.125, s.pace = Seconds{0.03125};
     learn(s, *program);
     p.settings.push_back(std::move(s));
   }
@@ -142,6 +143,8 @@ TEST_CASE("a bad profile is refused with its place") {
   refused("/settings/0/arithmetic", "fp12", "/settings/0/arithmetic");
   refused("/settings/0/dispatch", "-1us", "/settings/0/dispatch");
   refused("/settings/0/taken_by_communication", 1.5, "/settings/0");
+  refused("/settings/0/taken_by_others", -0.1, "/settings/0");
+  refused("/settings/0/pace", "0s", "/settings/0/pace");
   refused("/settings/0/operators/0/rows", nlohmann::json::array(), "/settings/0/operators/0");
   refused("/settings/0/operators/0/rows/0/0", -8, "/settings/0/operators/0/rows");
   refused("/settings/0/operators/0/rows/0/0", "8", "/settings/0/operators/0/rows");

@@ -20,7 +20,20 @@ struct Scene {
     tensor.layout = std::move(layout);
   }
   [[nodiscard]] std::vector<std::int64_t> on(int rank) const {
-    return held(program, tensor, program.mesh.context(rank)).global_elements();
+    const Held h = held(program, tensor, program.mesh.context(rank));
+    const std::vector<std::int64_t> out = h.global_elements();
+    // The same as stretches: each as long as can be, and all but the padding.
+    std::vector<std::int64_t> again(out.size(), -1);
+    Stretch before{-1, -1, 0};
+    for (const Stretch& stretch : stretches_of(h)) {
+      for (std::int64_t i = 0; i < stretch.length; ++i) nth(again, stretch.local + i) = stretch.global + i;
+      const bool goes_on =
+          before.local + before.length == stretch.local && before.global + before.length == stretch.global;
+      CHECK_FALSE(goes_on);
+      before = stretch;
+    }
+    CHECK(again == out);
+    return out;
   }
   /// Every element is somewhere exactly once.
   [[nodiscard]] bool partitions(std::int64_t n) const {
@@ -84,6 +97,16 @@ TEST_CASE("flat slices divide what other axes leave") {
   CHECK(s.on(1) == std::vector<std::int64_t>{3, 4});
   CHECK(s.on(2) == std::vector<std::int64_t>{2});
   CHECK(s.on(3) == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("rows are one stretch, columns one for each row, and slices of inner dimensions are runs of them") {
+  const auto count = [](std::vector<std::int64_t> shape, int dim) {
+    const Scene s(std::move(shape), {{Axis::tp, shard_on(dim)}}, 2);
+    return stretches_of(held(s.program, s.tensor, s.program.mesh.context(1)));
+  };
+  CHECK(count({4, 6}, 0) == std::vector<Stretch>{{0, 12, 12}});
+  CHECK(count({4, 6}, 1) == std::vector<Stretch>{{0, 3, 3}, {3, 9, 3}, {6, 15, 3}, {9, 21, 3}});
+  CHECK(count({2, 4, 3, 3}, 1) == std::vector<Stretch>{{0, 18, 18}, {18, 54, 18}});
 }
 
 TEST_CASE("every layout of slices partitions the tensor") {
