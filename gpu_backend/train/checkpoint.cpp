@@ -1,15 +1,6 @@
 #include "gpu_backend/train/checkpoint.hpp"
 
-<<<<<<< HEAD
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-=======
->>>>>>> runs
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -27,78 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-<<<<<<< HEAD
-constexpr std::array<char, 8> kMagic{'R', 'H', 'S', 'C', 'K', 'P', 'T', '1'};
-
-struct Header {
-  std::array<char, 8> magic = kMagic;
-  std::uint64_t hash = 0;
-  std::uint64_t numerics = 0;
-  std::int64_t step = 0;
-  std::int64_t rank = 0;
-  std::uint64_t tensors = 0;
-};
-
-[[noreturn]] void refuse(const std::string& file, const std::string& why) {
-  throw Error(ErrorKind::check_failed, fmt::format("cannot write checkpoint: {}", why), file,
-              "free space or give another --checkpoint folder; the checkpoint before is intact");
-}
-
-/// A file that is on disk once close() returns.
-class Writer {
- public:
-  explicit Writer(std::string file)
-      : file_(std::move(file)), fd_(::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) refuse(file_, std::strerror(errno));
-  }
-  ~Writer() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-
-  void put(const void* data, std::size_t bytes) {
-    const auto* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t n = ::write(fd_, at, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) refuse(file_, std::strerror(errno));
-      at += n;
-      bytes -= static_cast<std::size_t>(n);
-    }
-  }
-  void close() {
-    if (::fsync(fd_) != 0 || ::close(std::exchange(fd_, -1)) != 0) refuse(file_, std::strerror(errno));
-  }
-
- private:
-  std::string file_;
-  int fd_;
-};
-
-class Reader {
- public:
-  /// `way_out`: what to do about a damaged file.
-  Reader(const std::string& file, std::string way_out)
-      : file_(file), way_out_(std::move(way_out)), in_(file, std::ios::binary) {
-    if (!in_) damaged("cannot be read");
-  }
-  void get(void* data, std::size_t bytes) {
-    if (!in_.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes))) damaged("is shorter than it says");
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_,
-                "resume the scenario that wrote it, with the same options, or start without --resume");
-  }
-  [[noreturn]] void damaged(const std::string& what) const {
-    throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, way_out_);
-  }
-
- private:
-  std::string file_, way_out_;
-  std::ifstream in_;
-};
-
 /// 120 of "step-000120"; nothing of a folder that is called otherwise, and so is not one of ours.
 std::optional<std::int64_t> step_of(const std::string& name) {
   constexpr std::string_view kBegin = "step-";
@@ -110,8 +29,6 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return out;
 }
 
-=======
->>>>>>> runs
 std::string rank_file(const std::string& folder, int rank) { return fmt::format("{}/rank-{:04}.bin", folder, rank); }
 
 StoredTensor described(const Executor::Persistent& t) {
