@@ -19,12 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// 120 of "step-000120"; nothing of a folder that is called otherwise, and so is not one of ours.
-std::optional<std::int64_t> step_of(const std::string& name) {
+std::optional<std::int64_t> step_of(const std::string& folder) {
   constexpr std::string_view kBegin = "step-";
   std::int64_t out = 0;
-  if (!name.starts_with(kBegin)) return std::nullopt;
-  const char* const last = name.data() + name.size();
-  const auto [end, failed] = std::from_chars(name.data() + kBegin.size(), last, out);
+  if (!folder.starts_with(kBegin)) return std::nullopt;
+  const char* const last = folder.data() + folder.size();
+  const auto [end, failed] = std::from_chars(folder.data() + kBegin.size(), last, out);
   if (failed != std::errc{} || end != last || out < 0) return std::nullopt;
   return out;
 }

@@ -217,11 +217,12 @@ bool QuickStep::grows_evenly(const QuickParts& parts, int far) {
 }
 
 /// More stages, alike but for the ends, with as many microbatches per stage likewise; not where microbatches are fewer
-/// than stages, of which first and last passes would be too great a part.
+/// than stages, of which first and last passes would be too great a part, and not where interleaved passes have calls,
+/// which are taken to be those of other passes: what is off by little in two short pipelines is off by much further on.
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
-  const bool alike =
-      p > 1 && parts.layout->by_kind() && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
+  const bool alike = p > 1 && (parts.pairs == nullptr || costs_.calls.empty()) && parts.layout->by_kind() &&
+                     parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
   const auto part = [&](int stages) {
     return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)};
   };
