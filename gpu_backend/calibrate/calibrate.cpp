@@ -125,14 +125,14 @@ class Calibration {
       }
     }
     std::vector<DeviceProfile::Setting> out;
-    for (const KernelCase& c : cases)
-      if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
-        DeviceProfile::Setting& made = out.emplace_back();
-        made.ranks = team.ranks();
-        made.arithmetic = c.arithmetic;
-        made.threads = threads;
-        made.dispatch = between;
-      }
+    for (const KernelCase& c : cases) {
+      if (std::any_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) continue;
+      DeviceProfile::Setting& made = out.emplace_back();
+      made.ranks = team.ranks();
+      made.arithmetic = c.arithmetic;
+      made.threads = threads;
+      made.dispatch = between;
+    }
     const MachinePace pace = measure_pace(team);
     collect(team, cases, samples, pace.slowest_to_mean, out);
     for (DeviceProfile::Setting& made : out)

@@ -60,7 +60,7 @@ void make_disjoint(StoredPieces& sources) {
 StoredPieces sources_of(std::vector<CheckpointReader>& files, const StateName& name) {
   StoredPieces out;
   std::vector<const StoredTensor*> seen;  // Replicas hold the same: one is enough.
-  for (CheckpointReader& file : files)
+  for (CheckpointReader& file : files) {
     for (const StoredTensor& t : file.header().tensors) {
       if (!t.state || t.name != name) continue;
       if (std::any_of(seen.begin(), seen.end(), [&](const auto* s) { return s->held == t.held && s->own == t.own; }))
@@ -68,6 +68,7 @@ StoredPieces sources_of(std::vector<CheckpointReader>& files, const StateName& n
       seen.push_back(&t);
       add_pieces(file, t, out);
     }
+  }
   make_disjoint(out);
   return out;
 }
