@@ -5,7 +5,6 @@
     python3 tests/fuzz/fuzz.py run --runs 1000000 --answers 20000      # goes on from what RECORD.json counts
     python3 tests/fuzz/fuzz.py run --seconds 60 --target scenarios
     python3 tests/fuzz/fuzz.py show
-    python3 tests/fuzz/fuzz.py coverage    # of a build with REHEARSE_COVERAGE=ON, over the corpora found so far
 
 A target goes on until it has the runs asked for, in pieces of so many seconds, each of which RECORD.json counts as soon
 as it ends. Corpora lie in the build folder, and so do the inputs of findings (`findings/`). A target with a finding
@@ -137,25 +136,6 @@ def show(_):
     print(f"{len(counted)} targets, {runs:,} runs, {hours:.2f} processor hours")
 
 
-def coverage(options):
-    """Lines of the readers' sources that the corpora reach, by llvm-cov."""
-    program = options.build / "tests/fuzz/fuzz_corpus"
-    raw = []
-    for name, _, _ in targets(options.build):
-        corpus, _ = prepared(options.build, name)
-        files = [f for f in (options.corpora or options.build / "corpus").joinpath(name).glob("*")] or list(corpus.glob("*"))
-        for i in range(0, len(files), 500):
-            part = options.build / f"{name}-{i}.profraw"
-            subprocess.run([program, "--run", name, *files[i:i + 500]], env={**os.environ, "LLVM_PROFILE_FILE": str(part)},
-                           stdin=subprocess.DEVNULL, check=False, capture_output=True)
-            raw.append(part)
-    merged = options.build / "fuzz.profdata"
-    subprocess.run(["llvm-profdata", "merge", "-sparse", *[r for r in raw if r.exists()], "-o", merged], check=True)
-    report = subprocess.run(["llvm-cov", "report", options.build / "tests/librehearse_core_shared.so", f"-instr-profile={merged}",
-                             *options.source], capture_output=True, text=True, check=True)
-    print(report.stdout)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/fuzz")
@@ -166,11 +146,8 @@ def main():
     more.add_argument("--seconds", type=int, default=0, help="of each target, in place of a number of runs")
     more.add_argument("--target", action="append")
     verbs.add_parser("show")
-    lines = verbs.add_parser("coverage")
-    lines.add_argument("--corpora", type=pathlib.Path, help="folder of corpora; default: those of the build folder")
-    lines.add_argument("source", nargs="*", help="sources to report; default: all")
     options = parser.parse_args()
-    {"run": run, "show": show, "coverage": coverage}[options.verb](options)
+    {"run": run, "show": show}[options.verb](options)
 
 
 if __name__ == "__main__":

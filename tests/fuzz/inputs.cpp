@@ -1,10 +1,9 @@
 #include "tests/fuzz/inputs.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/folder.hpp"
 #include "tests/support/source_path.hpp"
 
 namespace rehearse::fuzz {
@@ -12,26 +11,6 @@ namespace rehearse::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Gone when the process ends.
-class Folder {
- public:
-  Folder()
-      : path_((fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
-              ("rehearse-fuzz-" + std::to_string(::getpid()))) {
-    fs::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 }  // namespace
 
@@ -54,7 +33,7 @@ Overridden overridden(std::string_view bytes) {
 }
 
 std::string written(const std::string& name, std::string_view bytes) {
-  static const Folder folder;
+  static const test::Folder folder("fuzz", fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path());
   const fs::path file = folder.path() / name;
   std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return file.string();

@@ -5,9 +5,9 @@
 
 #include "core/strategy/workload.hpp"
 #include "tests/parity/curve.hpp"
-#include "tests/parity/folder.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/folder.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -43,8 +43,7 @@ TEST_CASE("ten classes of drawn images are learned, the same on one rank and two
 TEST_CASE("images of a file are learned", "[training]") {
   // Two classes in records of a byte and 3 x 16 x 16: bright on the left, bright on the right, and noise on all.
   const Folder folder("pictures");
-  std::filesystem::create_directory(folder.path());
-  const std::string file = folder.path() + "/records.bin";
+  const std::string file = (folder.path() / "records.bin").string();
   std::ofstream out(file, std::ios::binary);
   const RandomKey key(7);
   for (std::uint64_t record = 0; record < 200; ++record) {

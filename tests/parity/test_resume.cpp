@@ -5,9 +5,9 @@
 
 #include "gpu_backend/train/checkpoint.hpp"
 #include "gpu_backend/train/training.hpp"
-#include "tests/parity/folder.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/folder.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -185,7 +185,7 @@ TEST_CASE("of a checkpoint that another plan takes up, every rank's file is need
   const Folder folder("missing");
   const Job job = small_job(Net::gpt);
   (void)run_for_real(plan(job, "tp"), 0, 1, folder.path());
-  std::filesystem::remove(std::filesystem::path(folder.path()) / "step-000001" / "rank-0001.bin");
+  std::filesystem::remove(folder.path() / "step-000001" / "rank-0001.bin");
   CHECK_THROWS_WITH(run_for_real(plan(job, "pp"), 1, 2, folder.path()),
                     Catch::Matchers::ContainsSubstring("cannot be read"));
 }

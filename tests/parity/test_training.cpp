@@ -5,9 +5,9 @@
 
 #include "gpu_backend/train/checkpoint.hpp"
 #include "gpu_backend/train/training.hpp"
-#include "tests/parity/folder.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/folder.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -34,7 +34,7 @@ Program plan() { return spread(small_job(Net::gpt), variations().at("zero1")); }
 }  // namespace
 
 TEST_CASE("a resumed run goes on bit for bit", "[training]") {
-  const Folder folder;
+  const Folder folder("checkpoints");
   TrainingRun whole;
   whole.steps = 7;
   const auto expected = losses(plan(), whole);
@@ -52,7 +52,7 @@ TEST_CASE("a resumed run goes on bit for bit", "[training]") {
 }
 
 TEST_CASE("the newest complete checkpoint counts", "[training]") {
-  const Folder folder;
+  const Folder folder("checkpoints");
   TrainingRun settings;
   settings.steps = 5;
   settings.checkpoints = folder.path();
@@ -63,23 +63,23 @@ TEST_CASE("the newest complete checkpoint counts", "[training]") {
   CHECK(all.newest() == 5);
   CHECK(all.newest(5) == 4);
   for (const char* strange : {"step-", "step-latest", "step-99999999999999999999", "step--7", "step-7.old"}) {
-    fs::create_directories(fs::path(folder.path()) / strange);
-    std::ofstream(fs::path(folder.path()) / strange / "complete") << "";
+    fs::create_directories(folder.path() / strange);
+    std::ofstream(folder.path() / strange / "complete") << "";
   }
   CHECK(all.newest() == 5);
-  fs::remove(fs::path(folder.path()) / "step-000005" / "complete");
+  fs::remove(folder.path() / "step-000005" / "complete");
   CHECK(all.newest() == 4);
-  CHECK_FALSE(Checkpoints(folder.path() + "/nothing", p, Numerics::fp32).newest().has_value());
+  CHECK_FALSE(Checkpoints((folder.path() / "nothing").string(), p, Numerics::fp32).newest().has_value());
 }
 
 TEST_CASE("of a damaged checkpoint the way to the one before is told", "[training]") {
-  const Folder folder;
+  const Folder folder("checkpoints");
   TrainingRun settings;
   settings.steps = 5;
   settings.checkpoints = folder.path();
   settings.save_every = 2;
   (void)losses(plan(), settings);
-  fs::resize_file(fs::path(folder.path()) / "step-000005" / "rank-0000.bin", 200);
+  fs::resize_file(folder.path() / "step-000005" / "rank-0000.bin", 200);
   settings.resume = true;
   try {
     (void)losses(plan(), settings);
@@ -90,7 +90,7 @@ TEST_CASE("of a damaged checkpoint the way to the one before is told", "[trainin
 }
 
 TEST_CASE("a checkpoint of another precision or length is refused", "[training]") {
-  const Folder folder;
+  const Folder folder("checkpoints");
   TrainingRun settings;
   settings.steps = 1;
   settings.checkpoints = folder.path();
@@ -98,7 +98,7 @@ TEST_CASE("a checkpoint of another precision or length is refused", "[training]"
   settings.steps = 2;
   settings.resume = true;
   CHECK_THROWS_WITH(losses(plan(), settings, Numerics::fp64), Catch::Matchers::ContainsSubstring("another precision"));
-  fs::resize_file(fs::path(folder.path()) / "step-000001" / "rank-0001.bin", 200);
+  fs::resize_file(folder.path() / "step-000001" / "rank-0001.bin", 200);
   CHECK_THROWS_WITH(losses(plan(), settings), Catch::Matchers::ContainsSubstring("shorter"));
 }
 
@@ -143,9 +143,8 @@ TEST_CASE("samples are functions of their number; bytes of a file too") {
   CHECK(a != b);
   for (const std::int64_t t : a) CHECK((t >= 0 && t < 50));
 
-  const Folder folder;
-  fs::create_directory(folder.path());
-  const std::string file = folder.path() + "/text";
+  const Folder folder("checkpoints");
+  const std::string file = (folder.path() / "text").string();
   std::ofstream(file) << "abababababab";
   const auto bytes = bytes_of_file(file, 1, 256);
   bytes->tokens(0, 0, 4, a);
@@ -154,5 +153,5 @@ TEST_CASE("samples are functions of their number; bytes of a file too") {
   CHECK(unigram_entropy(file) == Approx(std::log(2)));
   CHECK_THROWS_WITH(bytes->tokens(0, 0, 20, a), Catch::Matchers::ContainsSubstring("fewer"));
   CHECK_THROWS_AS(bytes_of_file(file, 1, 100), Error);
-  CHECK_THROWS_AS(bytes_of_file(folder.path() + "/none", 1, 256), Error);
+  CHECK_THROWS_AS(bytes_of_file((folder.path() / "none").string(), 1, 256), Error);
 }

@@ -5,8 +5,6 @@
 // as many of those with a measured peak, of which there are few. What differs is printed when it is found, how far it
 // has come on standard error. Exit code 1 where any differs, or none was tried.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -22,29 +20,12 @@
 #include "core/api/session/session.hpp"
 #include "core/api/step.hpp"
 #include "core/api/validate.hpp"
+#include "tests/support/folder.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace rehearse;
-
-/// A folder of its own, gone with it.
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / fmt::format("rehearse_rows_{}", ::getpid())) {
-    fs::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 struct Given {
   std::size_t every = 1;
@@ -146,7 +127,7 @@ class Check {
 
 int main(int argc, char* argv[]) try {
   const Given given = read(argc, argv);
-  const Folder folder;
+  const test::Folder folder("rows");
   ValidateOptions options;
   options.write_scenarios = folder.path();
   const ValidateAnswer answer = validate(given.files, options);

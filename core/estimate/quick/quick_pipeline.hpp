@@ -3,6 +3,7 @@
 // the later of the end of the pass before it on its stage and the arrival of what it needs. What messages cost the
 // kernels beside them is booked with the pass that sends one and the pass that needs one.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,25 @@ struct alignas(64) QuickLane {
   bool gate_of_copy = false;  ///< ... the end of a copy to or from the host.
   double before_last = 0;     ///< End of the block before the last.
   double casts = 0;           ///< Kernels of calls.
+
+  /// The compute stream idles until `until`; of the gap at most `moving` counts as `exposed`, one of the books.
+  [[gnu::always_inline]] inline void idle(double until, double moving, double& exposed) {
+    const double gap = until - free;
+    if (gap <= 0) return;
+    exposed += std::min(std::max(moving, 0.0), gap);
+    free = until;
+  }
+
+  /// `seconds` of kernels, slowed by what runs beside; `lost` more are lost already.
+  [[gnu::always_inline]] inline void compute(double seconds, double lost) {
+    const double begin = free;
+    if (sent_end > begin) lost += std::min(sent_end - begin, seconds) * sent_lost;
+    if (sides_end > begin)
+      for (const Side& side : sides)
+        if (side.free > begin) lost += std::min((side.free - begin) * side.lost, seconds * side.stretch);
+    slowed += lost;
+    free = begin + seconds + lost;
+  }
 };
 
 /// The state of a lane in which a pass with calls of its own begins. Moments are told from the one at which the kernels

@@ -51,10 +51,9 @@ double score_scale(BlockBody& b, int q) {
 
 bool eager(BlockBody& b) { return !b.options().kernels.fused_norm; }
 
-/// `x` with heads before tokens, or the other way round, as eager code makes it: products of batches read one stride
-/// from matrix to matrix, and tokens of a sample have two (permute, then reshape or contiguous;
-/// NVIDIA/DeepLearningExamples
-/// @729963d, PyTorch/LanguageModeling/BERT/modeling.py, BertSelfAttention). Fused code reads and writes it in place.
+/// `x` with heads before tokens, or the other way round, as eager code makes it by a copy: batched products read one
+/// stride from matrix to matrix, and tokens of a sample have two. Fused code reads and writes it in place. Source:
+/// NVIDIA/DeepLearningExamples @729963d, PyTorch/LanguageModeling/BERT/modeling.py, BertSelfAttention.
 int turned(BlockBody& b, const std::string& name, int x, Phase phase) {
   if (!eager(b)) return x;
   const int out = b.scratch_like(name, x, b.builder().tensor(x).layout);

@@ -1,5 +1,5 @@
-// Word and position embeddings. With the table split by vocabulary each rank looks up its rows and the result is a
-// partial sum.
+// Word and position embeddings, and rows that positions name. With the table split by vocabulary each rank looks up its
+// rows and the result is a partial sum.
 
 #include "core/strategy/operators/ops.hpp"
 
@@ -75,10 +75,38 @@ void position_backward(BlockBody& b, const OpSpec& op) {
                       Phase::weight_grad);
 }
 
+// ---- tokens of a sequence that positions name, gathered before a head that works on those alone; backward spreads
+// their gradients over one of zeros
+
+/// Of whole sequences: slices of them over tp are gathered.
+Layout whole(const Layout& layout) { return with_axis(layout, Axis::tp, Replicate{}); }
+
+void positions_forward(BlockBody& b, const OpSpec& op) {
+  const int x = b.value(op.inputs[0], whole(b.stored(op.inputs[0])), op.name);
+  const int positions = b.value(op.inputs[1]);
+  const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  b.builder().compute(op.name, pass(ComputeOp::embedding, "positions"), {read(positions), read(x), write(y)},
+                      b.phase());
+  b.keep(op.outputs[0], y, op.name);
+}
+
+void positions_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", whole(b.stored(op.inputs[0])));
+  b.builder().compute(op.name + ".zeros", pass(ComputeOp::fill, "zeros"), {write(dx)}, Phase::input_grad);
+  ComputeTask spread = pass(ComputeOp::embedding_grad, "positions");
+  spread.accumulates = true;
+  b.builder().compute(op.name + ".input_grad", spread, {read(b.value(op.inputs[1])), update(dx), read(dy)},
+                      Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+}
+
 }  // namespace
 
 [[maybe_unused]] const bool registered_ops_embedding =
     lower_operators({"embedding"}, {embedding_forward, embedding_backward, saves_nothing}) &&
-    lower_operators({"position_embedding"}, {position_forward, position_backward, saves_nothing});
+    lower_operators({"position_embedding"}, {position_forward, position_backward, saves_nothing}) &&
+    lower_operators({"gather_positions"}, {positions_forward, positions_backward, saves_nothing});
 
 }  // namespace rehearse::ops

@@ -85,7 +85,8 @@ std::vector<std::string> nccl_tests() {
 std::vector<std::string> graphs() {
   return {R"(<graphs version="1"><graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="20" speedinter="20"
  latencyinter="0" typeintra="NVL" typeinter="PIX" samechannels="0"><channel><net dev="0"/><gpu dev="0"/><gpu dev="1"/>
- <gpu dev="2"/><gpu dev="3"/><gpu dev="4"/><gpu dev="5"/><gpu dev="6"/><gpu dev="7"/><net dev="0"/></channel></graph></graphs>)"};
+ <gpu dev="2"/><gpu dev="3"/><gpu dev="4"/><gpu dev="5"/><gpu dev="6"/><gpu dev="7"/><net dev="0"/></channel>
+</graph></graphs>)"};
 }
 
 std::vector<std::string> smi() {

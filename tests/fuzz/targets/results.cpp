@@ -30,7 +30,8 @@ std::vector<std::string> results() {
   options.data = testing::source_path("");
   options.suggest = false;
   const Scenario s = parse_scenario(
-      R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 1}, "training": {"global_batch": 8}})",
+      R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 1},
+ "training": {"global_batch": 8}})",
       testing::source_path("scenarios/seed.json"));
   return {to_json(estimate(s, options)), to_json(memory(s, {options.data, false}))};
 }

@@ -21,7 +21,8 @@ void read_file(const std::string& path) { (void)load_scenario(path); }
 
 std::vector<std::string> made() {
   return {
-      R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 2}, "training": {"global_batch": 64}})"
+      R"({"schema": "rehearse/scenario/v1", "model": "tiny_gpt2", "cluster": {"machine": "dgx_h100", "nodes": 2},
+ "training": {"global_batch": 64}})"
       "\n--set strategy.tp=2\n--set strategy.overlap.pp=false\n--set strategy.layers_per_stage=[1, 2]"
       "\n--set training.global_batch=64\n--set cluster.network=rail_ndr\n--set kernels.attention=flash"
       "\n--set strategy.bucket=25MB\n--set strategy.placement=[\"tp\", \"pp\", \"dp\"]"};
