@@ -75,7 +75,7 @@ std::optional<Stand> stand_in_for_blocks(const Schedule& of, const StrategySetti
 
 struct QuickEstimator::Impl {
   Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n, std::shared_ptr<QuickTables> t)
-      : tables(t ? std::move(t) : std::make_shared<QuickTables>()),
+      : tables(t ? std::move(t) : quick_tables()),
         workload(std::move(base)),
         training(workload.training),
         one_layer(with_layers(workload, 1)),
@@ -93,7 +93,7 @@ struct QuickEstimator::Impl {
 
   /// Blocks, and the passes of chunks of them.
   struct Blocks {
-    const QuickBlocks* of = nullptr;
+    std::shared_ptr<const QuickBlocks> of;
     std::map<ChunkContent, ChunkPasses> passes;
     std::vector<std::vector<const ChunkPasses*>> chunks;  ///< By the layout's number and content.
     std::map<int, ChunkPairs> pairs;                      ///< By the layout's number.
@@ -119,6 +119,7 @@ struct QuickEstimator::Impl {
   /// Of null where the sibling cannot be lowered.
   std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
   std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
+  int generation = 0;  ///< Of the tables, when the above were begun.
   /// By layers, stages, chunks of each, the settings beside, and the schedule.
   std::map<std::array<int, 5>, std::pair<int, ChunkLayout>> layouts;
   std::map<std::array<int, 4>, std::optional<Stand>> stands;  ///< By kind, stages, chunks, least microbatches.
@@ -129,6 +130,14 @@ struct QuickEstimator::Impl {
   QuickEstimate lowered(const StrategySettings& s);
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
+  /// Lets go of what the tables have forgotten.
+  void forget() {
+    const int now = tables->meshes.generation() + tables->blocks.generation();
+    if (now == generation) return;
+    generation = now;
+    meshes.clear();
+    blocks.clear();
+  }
   void set_layers(int count) {
     if (count == layers) return;
     workload = with_layers(std::move(workload), count);
@@ -387,7 +396,7 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   }
   if (!out.mesh->complete()) return false;
   Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number, training_number);
-  out.blocks = of.of;
+  out.blocks = of.of.get();
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
@@ -408,6 +417,7 @@ std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySet
     completed.dp_replicate = s.dp / s.dp_shard;
     return closed_form(completed);
   }
+  forget();
   QuickParts parts;
   if (!whole || !stack || place_matters(s) ||
       !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
@@ -426,7 +436,7 @@ QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
 
 bool shards_in_passes(const StrategySettings& s) { return s.zero_stage >= 2 || s.fsdp.enabled; }
 
-std::shared_ptr<QuickTables> quick_tables() { return std::make_shared<QuickTables>(); }
+std::shared_ptr<QuickTables> quick_tables(std::size_t most) { return std::make_shared<QuickTables>(most); }
 
 QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps,
                                std::shared_ptr<QuickTables> tables)

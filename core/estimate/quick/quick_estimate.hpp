@@ -30,8 +30,10 @@
 namespace rehearse {
 
 struct QuickTables;
+/// Bytes of the host's memory that tables take, about, before those not asked for lately are forgotten.
+inline constexpr std::size_t kMostTableBytes = std::size_t{640} << 20U;
 /// Empty ones, to be shared.
-[[nodiscard]] std::shared_ptr<QuickTables> quick_tables();
+[[nodiscard]] std::shared_ptr<QuickTables> quick_tables(std::size_t most = kMostTableBytes);
 
 /// One microbatch through one layer, with the communication that its kernels wait for.
 struct LayerPasses {
