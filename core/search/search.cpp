@@ -69,7 +69,10 @@ class Searching {
     Bytes needed;
   };
 
-  [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
+  /// Whether the search is stopped, or such a share of its time is over. Until a plan fits there is more of it.
+  [[nodiscard]] bool ended(double share = 1) const {
+    return options_.stopped() || options_.late(result_.best.empty() ? kNothingYet * share : share);
+  }
   [[nodiscard]] Item item(std::uint32_t i) const { return {plans_[i], i, 0, {}}; }
   [[nodiscard]] bool tried(const Space::Plan& p, int at = 0) const { return tried_.contains(order_number(p, at)); }
 
@@ -81,7 +84,7 @@ class Searching {
   [[nodiscard]] Tell teller() const { return std::bind_front(&Searching::tell, this); }
 
   void guide(bool own_is_a_plan) {
-    const auto ended = options_.ended(kGuideShare);
+    const auto ended = [this] { return this->ended(kGuideShare); };
     guide_.begin(own_is_a_plan ? space_.find(problem_.own) : std::nullopt, problem_.own, ended);
     guide_.run(kGuideIdle, ended);
   }
@@ -132,7 +135,7 @@ class Searching {
 
   /// The guided search goes on; of what it has not come to, families are bounded.
   void search_on() {
-    guide_.run(std::numeric_limits<int>::max(), options_.ended(kGuideLonger));
+    guide_.run(std::numeric_limits<int>::max(), [this] { return ended(kGuideLonger); });
     try_orders_of_best();
     std::vector<Space::Plan> priced;
     for (const auto& [number, answer] : tried_)
@@ -154,15 +157,14 @@ class Searching {
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
     steps_.resize(plans_.size());
-    bounds_.over(
-        plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
-        [this](QuickEvaluator& quick, std::size_t i) {
-          // Those that shard or move are bounded by plain siblings, and come in their order.
-          const StrategySettings settings = space_.settings(plans_[i]);
-          if (tried(plans_[i]) || shards_in_passes(settings) || moves_activations(settings)) return;
-          if (const auto e = quick(settings); e && !e->defect)
-            answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
-        });
+    const auto answer = [this](QuickEvaluator& quick, std::size_t i) {
+      // Those that shard or move are bounded by plain siblings, and come in their order.
+      const StrategySettings settings = space_.settings(plans_[i]);
+      if (tried(plans_[i]) || shards_in_passes(settings) || moves_activations(settings)) return;
+      if (const auto e = quick(settings); e && !e->defect)
+        answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
+    };
+    bounds_.over(plans_.size(), kClosedFormShare, "closed forms", teller(), answer);
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
       Answer& a = answers_[i];
@@ -417,12 +419,14 @@ class Searching {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
     std::vector<char> lowered(batch.size(), 0);
-    parallel_for(options_.jobs, batch.size(), options_.ended(), [&](std::size_t k) {
-      tried[k] = settings_of(batch[k]);
-      quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
-      lowered[k] = made[k] ? 0 : 1;
-      if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
-    });
+    parallel_for(
+        options_.jobs, batch.size(), [this] { return ended(); },
+        [&](std::size_t k) {
+          tried[k] = settings_of(batch[k]);
+          quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
+          lowered[k] = made[k] ? 0 : 1;
+          if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
+        });
     std::vector<Evaluation> out;
     for (std::size_t k = 0; k < batch.size() && made[k]; ++k) {
       result_.lowered += lowered[k] != 0;

@@ -40,9 +40,13 @@ inline constexpr int kGuideIdle = 12;
 /// Plans of a space that are held and bounded one by one: what a minute suffices for.
 inline constexpr std::uint64_t kMostListed = 600'000;
 
-/// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of
-/// the time is over: their tables take long to fill, and they are seldom among the best.
-inline constexpr double kWideShare = 0.65;
+/// When this share of the time is over, no more closed forms are worked out of a space that is listed. Plans whose
+/// layers are divided over more GPUs than a node has come last: their tables take long to fill, and they are seldom
+/// among the best.
+inline constexpr double kClosedFormShare = 0.65;
+
+/// While no plan is known that fits, a search takes so many times its time.
+inline constexpr double kNothingYet = 4;
 
 /// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
 inline constexpr double kPlayedShare = 4.0 / 3;
@@ -76,7 +80,7 @@ struct SearchOptions {
   SearchShard shard;
   /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is
   /// bounded by microbatches or lowered (4, 5), and from kPlayedShare on not played (6); what is left is counted.
-  /// Before, from kWideShare on no more wide plans are worked out (3, 4).
+  /// Before, from kClosedFormShare on no more closed forms are worked out (3, 4). Until a plan fits, kNothingYet.
   std::function<double()> time_spent;
   std::function<bool()> stop;  ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
