@@ -138,7 +138,8 @@ TEST_CASE("a plan's title says what the reader set of what the plans differ by",
     const auto o = rehearse_with({"lesson", "zero", "--backend", "analytic", "--set", change, "--format", "json"});
     REQUIRE(o.code == 0);
     std::vector<std::string> out;
-    for (const auto& plan : nlohmann::json::parse(o.out).at("plans")) out.push_back(plan.at("title"));
+    const auto json = nlohmann::json::parse(o.out);
+    for (const auto& plan : json.at("plans")) out.push_back(plan.at("title"));
     return out;
   };
   const std::vector<std::string> changed = titles("strategy.zero_stage=1");
