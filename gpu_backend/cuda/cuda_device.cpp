@@ -1,5 +1,6 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"
 #include "gpu_backend/cuda/observed.hpp"
+#include "gpu_backend/cuda/ops/fused.hpp"
 #include "gpu_backend/cuda/piece_lists.hpp"
 #include "gpu_backend/cuda/storage.hpp"
 #include "gpu_backend/cuda/stream_of_task.hpp"
@@ -38,6 +40,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
  public:
   explicit GpuDevice(const CudaOptions& options)
       : numerics_(options.numerics),
+        on_task_(options.on_task),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
         gemm_(kWorkspace),
         fused_attention_({}) {
@@ -101,11 +104,10 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
       REHEARSE_CUDA(cudaEventRecord(item->begin, item->stream));
     }
     const Issuing issuing(*this, item);
-    if (work.run)
-      work.run();
+    if (on_task_)
+      issue_alone(work);
     else
-      start(work);
-    give_back_scratch();
+      issue(work);
     item->end = measures ? shared_->timed->take() : shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, item->stream));
     return item;
@@ -175,6 +177,16 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     launch_.stream = stream_of_task();
     call.launch = &launch_;
     op(call, numerics_);
+  }
+  void execute(const Fusion& how, std::span<FusedCall> calls) override {
+    launch_.stream = stream_of_task();
+    for (FusedCall& one : calls) one.call.launch = &launch_;
+    how.run(calls);
+  }
+  std::span<const Fusion> fusions() const override {
+    const char* wish = std::getenv("REHEARSE_FUSE");
+    if (wish != nullptr && std::string_view(wish) == "off") return {};
+    return cuda::fusions();
   }
   void prepare(const Operator& op, OperatorCall& call) override {
     if (op.prepare == nullptr) return;
@@ -264,6 +276,25 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     return out;
   }
 
+  void issue(const Work& work) {
+    if (work.run)
+      work.run();
+    else
+      start(work);
+    give_back_scratch();
+  }
+  void issue_alone(const Work& work) {
+    on_task_(work.name);
+    try {
+      issue(work);
+      if (shared_->recording == nullptr) REHEARSE_CUDA(cudaStreamSynchronize(stream_of_task()));
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (Error& e) {
+      e.where = fmt::format("task '{}'{}{}", work.name, e.where.empty() ? "" : ", ", e.where);
+      throw;
+    }
+  }
   static void start(const Work& work) {
     bool ended = false;
     std::exception_ptr failed;
@@ -300,6 +331,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   }
 
   Numerics numerics_;
+  std::function<void(std::string_view)> on_task_;
   double created_ = host_seconds();
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;

@@ -16,6 +16,9 @@ ROWS = "rows in expert order*"
 UPDATES = "updates of many tensors"
 CASTS = "casts to fp8*"
 MIXER = "the state-space mixer and*"
+FUSED_NORM = "fused: all gradients of a norm*"
+FUSED_LOSS = "fused: the sums of a loss*"
+FUSED_UPDATE = "fused: an update*"
 
 SYNC = "__syncthreads();"
 
@@ -62,10 +65,11 @@ MUTATIONS = [
     ("common.cuh", "for (int o = kWarp / 2; o > 0;", "for (int o = kWarp / 2; o > 1;", NORMS, "norm.cu"),
     ("column_sums.cu", f"  {SYNC}\n  // From here on", "  // From here on", SUMS),
     ("column_sums.cu", f"  {SYNC}\n  if (threadIdx.y != 0", "  if (threadIdx.y != 0", SUMS),
-    ("column_sums.cu", "first + kRowsPerPart < rows ? first + kRowsPerPart : rows", "first + kRowsPerPart", SUMS),
-    ("norm.cu", "    along = over_row<Sum, kAcross>(along, A(0));\n", "", NORMS),
+    ("column_sums.cu", "first + kRowsOfPart < rows ? first + kRowsOfPart : rows", "first + kRowsOfPart", SUMS),
+    ("norm.cu", "    });\n    square = over_row<Sum, kAcross>(square, A(0));\n    along = over_row<Sum, kAcross>(along, A(0));\n",
+     "    });\n    square = over_row<Sum, kAcross>(square, A(0));\n", NORMS),
     ("rows.cu", f"    {SYNC}  // The label's logit", "    // The label's logit", LOSS),
-    ("rows.cu", "(j + i == label ?", "(j == label ?", LOSS),
+    ("rows.cu", "(p - (j + i == label ?", "(p - (j == label ?", LOSS),
     # Tables.
     ("tables.cu", f"        {SYNC}\n        for (int e = 0; e < kLooks; ++e)", "        for (int e = 0; e < kLooks; ++e)",
      TABLES),
@@ -81,5 +85,14 @@ MUTATIONS = [
     ("update.cu", "if (!(factor < 1.0)) return;", "if (factor < 1.0) return;", UPDATES),
     ("quantise.cu", "scale_for(over_block<Max>(most, 0.0), format)", "scale_for(most, format)", CASTS),
     ("quantise.cu", "near = rint(x / step) * step", "near = floor(x / step) * step", CASTS),
+    # Several tasks at once.
+    ("norm.cu", f"  {SYNC}\n  for (std::int64_t c = threadIdx.y", "  for (std::int64_t c = threadIdx.y", FUSED_NORM),
+    ("norm.cu", "lane < kLanes; ++lane) a +=", "lane < 1; ++lane) a +=", FUSED_NORM),
+    ("norm.cu", "if (beside != nullptr) v =", "if (beside == nullptr) v =", FUSED_NORM),
+    ("rows.cu", "      sum *= exp(largest - x);\n", "", FUSED_LOSS),
+    ("rows.cu", "if (j < z.valid) {\n        v = read<V>(row, j);", "if (j <= z.valid) {\n        v = read<V>(row, j);",
+     FUSED_LOSS),
+    ("update.cu", "return scale < 1.0 ? scale : 1.0;", "return scale;", FUSED_UPDATE),
+    ("update.cu", "if constexpr (kClears) write", "if constexpr (!kClears) write", FUSED_UPDATE),
     ("state_space_grad.cu", f"        {SYNC}\n        columns_of_token", "        columns_of_token", MIXER),
 ]

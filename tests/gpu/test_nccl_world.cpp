@@ -158,6 +158,10 @@ TEST_CASE("streams that share hardware queues hang schedules with many streams",
   CHECK(hangs(at_eight("gpipe", 4), queues("1"), 1) == "");
 }
 
+TEST_CASE("two ranks over NCCL give the losses of one", "[nccl][first]") {
+  check_over_nccl(Net::gpt, {variations().at("tensor_parallel").front()}, 2);
+}
+
 TEST_CASE("every strategy and schedule over NCCL gives the losses of one rank", "[.slow]") {
   for (const Variation& v : all_variations()) check_over_nccl(net_of(v), {v}, 2);
   for (const Variation& v : variations().at("expert_parallel"))

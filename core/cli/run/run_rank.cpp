@@ -286,8 +286,12 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
   const bool shares = arguments.has("--share-gpu");
   if (shares) share_gpu(place.rank);
   const auto gpus = std::max<int>(1, static_cast<int>(probe_cuda_devices().devices.size()));
-  return make_cuda_device(
-      {.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
+  CudaOptions options{.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)};
+  if (std::getenv("REHEARSE_ONE_BY_ONE") != nullptr)
+    options.on_task = [&err, rank = place.rank](std::string_view task) {
+      err << fmt::format("rank {}: {}\n", rank, task) << std::flush;
+    };
+  return make_cuda_device(options);
 }
 
 /// `device` is null where the work makes its own, on the CPU.
