@@ -161,7 +161,8 @@ def rows(clone, frameworks, machine_of=by_catalogue, bert=None, flags=False, kno
                 found["set"] |= bert(system) if callable(bert) else bert
             if benchmark == "bert" and flags:
                 nodes, gpus = found["set"]["cluster.nodes"], found["set"]["cluster.gpus_per_node"]
-                of = flags_of(clone, paths, owner, name, nodes, found["set"]["training.global_batch"] // (nodes * gpus))
+                per_gpu = found["set"]["training.global_batch"] // (nodes * gpus)
+                of = flags_of(clone, paths, owner, name, nodes, per_gpu)
                 if of is None:
                     continue
                 found["set"] |= keys_of_flags(of, nodes, gpus)
