@@ -141,8 +141,8 @@ def system_of(clone, paths, owner, name):
 def rows(clone, frameworks, machine_of=by_catalogue, bert=None, flags=False, known_logs=()):
     """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}.
     `bert`: keys of BERT's rows alone, or a function that gives them of a system. `flags`: whether BERT's rows have the
-    keys of their owner's configuration; without one they are left out. `known_logs`: Git's hashes of first logs that other
-    rounds published, too; their rows are left out."""
+    keys of their owner's configuration; without one they are left out. `known_logs`: Git's hashes of first logs that
+    other rounds published, too; their rows are left out."""
     paths = clone.files()
     known = set(paths)
     pattern = re.compile(rf"([^/]+)/results/([^/]+)/({'|'.join(frameworks)})/result_0\.txt")
