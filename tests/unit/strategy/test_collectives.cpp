@@ -169,6 +169,26 @@ TEST_CASE("ZeRO-1 reduce-scatters gradients and all-gathers parameters: as many 
   CHECK(total(calls, kGather) == persistent_bytes(p, 0, MemoryCategory::weights));     // 2 bytes each
 }
 
+TEST_CASE("where groups divide ZeRO-1's state, slices are summed between them, or whole gradients over all") {
+  Job job = gpt(2, false, Recompute::none);
+  job.strategy.dp = 8;
+  job.strategy.dp_shard = 4;
+  job.strategy.dp_replicate = 2;
+  job.strategy.zero_stage = 1;
+  const auto sums = [&] {
+    const Program p = job.lower();
+    const auto calls = data_parallel_calls(p, 0);
+    const double gradients = persistent_bytes(p, 0, MemoryCategory::gradients);
+    CHECK(total(calls, kGather) == persistent_bytes(p, 0, MemoryCategory::weights));
+    // Master weights and two moments of a quarter of what the rank holds.
+    CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) == 3 * gradients / 4);
+    return std::pair(total(calls, kScatter) / gradients, total(calls, kReduce) / gradients);
+  };
+  CHECK(sums() == std::pair(1.0, 0.25));
+  job.workload.kernels.declared.set("framework.whole_gradients", true);
+  CHECK(sums() == std::pair(0.0, 1.0));
+}
+
 TEST_CASE("gradients that sequence parallelism leaves partial are those of norms and row-parallel biases") {
   const Program p = gpt(2, true, Recompute::none).lower();
   double bytes = 0;
