@@ -62,13 +62,6 @@ class Searching {
     std::vector<std::string> order;  ///< Of axes.
   };
 
-  /// What is known of a plan.
-  struct Answer {
-    bool known = false, legal = false, fits = false;
-    Seconds step_time;
-    Bytes needed;
-  };
-
   /// Whether the search is stopped, or such a share of its time is over. Until a plan fits there is more of it.
   [[nodiscard]] bool ended(double share = 1) const {
     return options_.stopped() || options_.late(result_.best.empty() ? kNothingYet * share : share);
@@ -167,7 +160,7 @@ class Searching {
     bounds_.over(plans_.size(), kClosedFormShare, "closed forms", teller(), answer);
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-      Answer& a = answers_[i];
+      PlanAnswer& a = answers_[i];
       const auto before = tried_.find(order_number(plans_[i], 0));
       if (before != tried_.end()) a = before->second;
       result_.evaluated += a.known && before == tried_.end();
@@ -474,7 +467,7 @@ class Searching {
   std::size_t kept_;
   std::vector<Space::Plan> plans_;  ///< Of this part, where the space is listed.
   QuickEvaluators quick_;
-  std::vector<Answer> answers_;  ///< By position in plans_, as is the next.
+  std::vector<PlanAnswer> answers_;  ///< By position in plans_, as is the next.
   PlanBounds bounds_;
   Guide guide_;
   /// Closed form in the best order tried, by position; 0 where unknown or too large for memory.
@@ -485,9 +478,9 @@ class Searching {
   std::size_t looked_at_ = 0;      ///< Of those, evaluated.
   std::size_t looked_around_ = 0;  ///< Judged for the guide.
   std::size_t refused_ = 0, too_large_ = 0;
-  std::unordered_map<std::uint64_t, Answer> tried_;  ///< By order number: what evaluate_batch() did.
-  int for_front_ = 0;                                ///< Evaluated for the front alone.
-  double reach_ = 0;                                 ///< Closed forms up to here may be the best when played.
+  std::unordered_map<std::uint64_t, PlanAnswer> tried_;  ///< By order number: what evaluate_batch() did.
+  int for_front_ = 0;                                    ///< Evaluated for the front alone.
+  double reach_ = 0;                                     ///< Closed forms up to here may be the best when played.
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
   double limit_ = std::numeric_limits<double>::infinity();
   SearchResult result_;

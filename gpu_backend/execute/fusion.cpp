@@ -26,7 +26,7 @@ class Finder {
 
   std::vector<FusedGroup> all() {
     std::vector<FusedGroup> out;
-    for (int i = 0; i < static_cast<int>(step_.size()); ++i)
+    for (int i = 0; i < static_cast<int>(step_.size()); ++i) {
       for (const Fusion& how : fusions_) {
         auto group = at(i, how);
         if (!group) continue;
@@ -34,6 +34,7 @@ class Finder {
         out.push_back(std::move(*group));
         break;
       }
+    }
     return out;
   }
 

@@ -184,9 +184,9 @@ void run_update(FusedCalls calls) {
 }
 
 void add_updates(std::vector<Fusion>& to) {
-  for (const std::string_view adam : {"optimizer.adamw", "optimizer.adam"})
-    for (const bool clips : {true, false})
-      for (const bool casts : {true, false})
+  for (const std::string_view adam : {"optimizer.adamw", "optimizer.adam"}) {
+    for (const bool clips : {true, false}) {
+      for (const bool casts : {true, false}) {
         for (const bool clears : {true, false}) {
           Fusion one{"update", {}, takes_update, run_update};
           if (clips) one.operators.push_back("scale.clip");
@@ -195,6 +195,9 @@ void add_updates(std::vector<Fusion>& to) {
           if (clears) one.operators.push_back("fill.zeros");
           if (one.operators.size() > 1) to.push_back(std::move(one));
         }
+      }
+    }
+  }
 }
 
 }  // namespace
