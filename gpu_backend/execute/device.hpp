@@ -17,7 +17,7 @@
 #include "core/base/units.hpp"
 #include "core/program/tensor.hpp"
 #include "gpu_backend/execute/element_range.hpp"
-#include "gpu_backend/execute/fusion.hpp"
+#include "gpu_backend/execute/fuse/fusion.hpp"
 #include "gpu_backend/execute/numerics.hpp"
 #include "gpu_backend/execute/operator.hpp"
 

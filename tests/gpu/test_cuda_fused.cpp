@@ -5,7 +5,7 @@
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/workload.hpp"
-#include "gpu_backend/execute/onto_zeros.hpp"
+#include "gpu_backend/execute/fuse/onto_zeros.hpp"
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/skip.hpp"

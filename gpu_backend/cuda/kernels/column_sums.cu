@@ -2,7 +2,7 @@
 // on the size alone; a block adds up a part, and a second kernel the parts, each in one order: the same bits every
 // time.
 
-#include "gpu_backend/cuda/kernels/column_sums.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 

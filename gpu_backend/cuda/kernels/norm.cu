@@ -2,7 +2,7 @@
 // registers by a warp or by a block of four, and read once; longer ones are read again for every sum. Sums over rows:
 // column_sums.cu.
 
-#include "gpu_backend/cuda/kernels/column_sums.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 

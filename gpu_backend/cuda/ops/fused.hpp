@@ -1,11 +1,11 @@
 #pragma once
-// What a GPU does as one call: see execute/fusion.hpp. The operators of the tasks are the reference.
+// What a GPU does as one call: see execute/fuse/fusion.hpp. The operators of the tasks are the reference.
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "gpu_backend/execute/fusion.hpp"
+#include "gpu_backend/execute/fuse/fusion.hpp"
 
 namespace rehearse::cuda {
 

@@ -24,7 +24,7 @@
 #include "gpu_backend/communicate/local_world.hpp"
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/execute/executor.hpp"
-#include "gpu_backend/execute/onto_zeros.hpp"
+#include "gpu_backend/execute/fuse/onto_zeros.hpp"
 #include "gpu_backend/execute/plan.hpp"
 #include "streams.hpp"
 

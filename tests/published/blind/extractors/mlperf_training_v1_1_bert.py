@@ -5,7 +5,7 @@ SOURCE = {
     "source": "MLPerf Training v1.1 (MLCommons, December 2021), BERT of PyTorch",
     "repository": "mlcommons/training_results_v1.1", "commit": "ebe92f81f7a69255a3b0a907595d8be623d75ec6",
     "files": ["*/results/*/{bert}/result_*.txt", "*/systems/*.json", "*/benchmarks/bert/**/config_*.sh"],
-    "lot": 4,
+    "lot": 5,
     "stated": "GPUs and nodes by the system's description; batch by the log; precision, attention, graphs and blocks "
               "of gradients by the flags of the owner's configuration of as many nodes and samples; the rate is the "
               "median of all epochs but the first, as the log states it or by the times of its epochs",

@@ -16,7 +16,7 @@ SOURCE = {
     "source": "MLPerf Training v3.1 (MLCommons, November 2023), ResNet-50 of MXNet and BERT of PyTorch",
     "repository": "mlcommons/training_results_v3.1", "commit": "d06288b2bd675a9d88e0e6181f5bb5626b71ec19",
     "files": ["*/results/*/{resnet,bert}/result_*.txt", "*/systems/*.json", "*/benchmarks/bert/**/config_*.sh"],
-    "lot": 4,
+    "lot": 5,
     "stated": "GPUs and nodes by the system's description; batch by the log; precision, attention, graphs and blocks "
               "of gradients by the flags of the owner's configuration of as many nodes and samples; the rate is the "
               "median of all epochs but the first, as the log states it or by the times of its epochs",

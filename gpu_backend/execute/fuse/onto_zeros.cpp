@@ -1,4 +1,4 @@
-#include "gpu_backend/execute/onto_zeros.hpp"
+#include "gpu_backend/execute/fuse/onto_zeros.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "gpu_backend/execute/fusion.hpp"
+#include "gpu_backend/execute/fuse/fusion.hpp"
 
 #include <algorithm>
 #include <map>
