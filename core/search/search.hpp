@@ -43,13 +43,13 @@ inline constexpr std::uint64_t kMostListed = 600'000;
 /// When this share of the time is over, no more closed forms are worked out of a space that is listed. Plans whose
 /// layers are divided over more GPUs than a node has come last: their tables take long to fill, and they are seldom
 /// among the best.
-inline constexpr double kClosedFormShare = 0.65;
+inline constexpr double kClosedFormShare = 0.9;
 
 /// While no plan is known that fits, a search takes so many times its time.
 inline constexpr double kNothingYet = 4;
 
 /// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
-inline constexpr double kPlayedShare = 4.0 / 3;
+inline constexpr double kPlayedShare = 6.0 / 5;
 
 /// What is best. On one cluster tokens per second, cost and energy follow from the step time; memory is headroom.
 enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };

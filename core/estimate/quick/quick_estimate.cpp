@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/memory_room.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/estimate/estimate.hpp"
@@ -116,6 +117,7 @@ struct QuickEstimator::Impl {
   KnownNumbers<std::string> schedule_names;
   GroupPlaces places;
   StrategySettings rest;
+  std::optional<int> training_number;  ///< Of the workload's.
   /// Of null where the sibling cannot be lowered.
   std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
   std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
@@ -144,10 +146,10 @@ struct QuickEstimator::Impl {
     layers = count;
   }
   int rest_of(const StrategySettings& s);
-  int training_of();
+  void set_training(const TrainingSettings& of);
   int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
   Blocks& blocks_of(const StrategySettings& s, const Schedule& schedule, bool in_passes, int microbatches,
-                    int rest_number, int training_number);
+                    int rest_number);
   [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, const Schedule& schedule,
                                                              int rest_number);
   static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
@@ -156,7 +158,7 @@ struct QuickEstimator::Impl {
   std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, const Schedule& schedule, int shown,
                                                bool in_passes);
   MeshAnswers& mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail, int microbatches,
-                       int rest_number, int training_number, const ChunkLayout& layout);
+                       int rest_number, const ChunkLayout& layout);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -198,16 +200,18 @@ int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
   return rests.of(rest, tables->rests);
 }
 
-int QuickEstimator::Impl::training_of() {
-  TrainingSettings t = workload.training;
+/// Whatever asks for many plans asks for those of one training one after the other.
+void QuickEstimator::Impl::set_training(const TrainingSettings& of) {
+  if (training_number && workload.training == of) return;
+  workload.training = of;
+  TrainingSettings t = of;
   t.global_batch = 0;
   t.tokens = 0;
-  return trainings.of(t, tables->trainings);
+  training_number = trainings.of(t, tables->trainings);
 }
 
 QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, const Schedule& schedule,
-                                                              bool in_passes, int microbatches, int rest_number,
-                                                              int training_number) {
+                                                              bool in_passes, int microbatches, int rest_number) {
   // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 ? std::min(s.dp, 2) : 1;
   const bool few = places.few_tell(s);
@@ -223,7 +227,7 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      s.scatter_gather,
                      s.overlap.tp,
                      rest_number,
-                     training_number,
+                     *training_number,
                      in_passes ? 1 + s.zero_stage : 0,
                      shown,
                      in_passes && s.pp > 1,
@@ -294,8 +298,7 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const Strateg
 }
 
 MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail,
-                                           int microbatches, int rest_number, int training_number,
-                                           const ChunkLayout& layout) {
+                                           int microbatches, int rest_number, const ChunkLayout& layout) {
   const bool in_passes = detail != MeshDetail::reductions, of_blocks = detail == MeshDetail::calls_of_blocks;
   // Layers that run again may gather twice in backward. Buckets end with chunks.
   const bool again = of_blocks || (in_passes && s.zero_stage >= 3 && s.recompute == Recompute::full);
@@ -323,7 +326,7 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, const Sche
                      bits_of(s.first_bucket),
                      overlap,
                      rest_number,
-                     training_number,
+                     *training_number,
                      layers,
                      stand ? stand->microbatches : 0,
                      2 * chunks + (again ? 1 : 0),
@@ -385,17 +388,17 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.shape = {s.pp, s.virtual_stages, microbatches};
   out.schedule->check(out.shape);
   check(s, microbatches);
-  const int rest_number = rest_of(s), training_number = training_of();
+  const int rest_number = rest_of(s);
   const auto& [layout_number, layout] = layout_of(s, *out.schedule, rest_number);
   out.layout = &layout;
   for (MeshDetail detail = MeshDetail::reductions;; detail = out.mesh->wants()) {
-    out.answers = &mesh_of(s, *out.schedule, detail, microbatches, rest_number, training_number, layout);
+    out.answers = &mesh_of(s, *out.schedule, detail, microbatches, rest_number, layout);
     out.mesh = out.answers->mesh();
     if (out.mesh == nullptr) return false;
     if (out.mesh->wants() == detail) break;
   }
   if (!out.mesh->complete()) return false;
-  Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number, training_number);
+  Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number);
   out.blocks = of.of.get();
   out.blocking = !s.overlap.pp;
   out.steps = steps;
@@ -436,7 +439,10 @@ QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
 
 bool shards_in_passes(const StrategySettings& s) { return s.zero_stage >= 2 || s.fsdp.enabled; }
 
-std::shared_ptr<QuickTables> quick_tables(std::size_t most) { return std::make_shared<QuickTables>(most); }
+std::shared_ptr<QuickTables> quick_tables(std::size_t most) {
+  constexpr double kShare = 1.0 / 8;
+  return std::make_shared<QuickTables>(most > 0 ? most : static_cast<std::size_t>(kShare * memory_room().value()));
+}
 
 QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps,
                                std::shared_ptr<QuickTables> tables)
@@ -445,14 +451,14 @@ QuickEstimator::~QuickEstimator() = default;
 QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
 
 QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const TrainingSettings& training) {
-  impl_->workload.training = training;
+  impl_->set_training(training);
   impl_->set_layers(impl_->own_layers);
   return impl_->evaluate(strategy);
 }
 
 std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy, int layers) {
   if (layers > 0 && !impl_->one_kind) return {};
-  impl_->workload.training = impl_->training;
+  impl_->set_training(impl_->training);
   impl_->set_layers(layers > 0 ? layers : impl_->own_layers);
   return impl_->closed_form(strategy);
 }

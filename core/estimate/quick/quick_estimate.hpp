@@ -30,10 +30,9 @@
 namespace rehearse {
 
 struct QuickTables;
-/// Bytes of the host's memory that tables take, about, before those not asked for lately are forgotten.
-inline constexpr std::size_t kMostTableBytes = std::size_t{640} << 20U;
-/// Empty ones, to be shared.
-[[nodiscard]] std::shared_ptr<QuickTables> quick_tables(std::size_t most = kMostTableBytes);
+/// Empty ones, to be shared. They take about `most` bytes of the host's memory before those not asked for lately are
+/// forgotten; 0: an eighth of what this process may take.
+[[nodiscard]] std::shared_ptr<QuickTables> quick_tables(std::size_t most = 0);
 
 /// One microbatch through one layer, with the communication that its kernels wait for.
 struct LayerPasses {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -125,11 +126,19 @@ class QuickMesh {
                unlike_ = false;
 };
 
+/// Where the tail of a step leaves the stages when nothing came before it; by kind of stage.
+struct TailStart {
+  std::vector<std::vector<double>> ends, streams;  ///< By operation; by stream.
+  std::vector<double> free;                        ///< The compute stream.
+  double end = 0;                                  ///< Of all of them.
+};
+
 /// What one estimator asks of a mesh again and again.
 class MeshAnswers {
  public:
   explicit MeshAnswers(std::shared_ptr<const QuickMesh> mesh) : mesh_(std::move(mesh)) {}
   [[nodiscard]] const QuickMesh* mesh() const { return mesh_.get(); }
+  std::optional<TailStart> start;  ///< Once it has been worked out.
   [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
   [[nodiscard]] const PassCalls& calls(const QuickMesh::Part& part);
 
