@@ -121,8 +121,8 @@ class Searching {
     choose_plans();
     evaluate_closed_forms();
     bound_plans();
-    try_orders();
     evaluate_in_order();
+    try_orders();
     look_further();
   }
 
@@ -221,17 +221,22 @@ class Searching {
 
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
   void try_orders() {
-    std::vector<std::uint32_t> may;
-    const auto least_in_any_order = [this](std::uint32_t i) {
-      return options_.objective == Objective::memory ? answers_[i].needed.value()
-                                                     : kRelaxedMargin * bounds_.relaxed_step(i).value();
+    std::vector<Item> may;
+    const auto may_be_best = [this](const Item& of) {
+      const std::uint32_t i = of.position;
+      return (options_.objective == Objective::memory ? answers_[i].needed.value()
+                                                      : kRelaxedMargin * bounds_.relaxed_step(i).value()) < limit_;
     };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
-      if (answers_[i].fits && least_in_any_order(i) < limit_) may.push_back(i);
-    for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
+      if (answers_[i].fits && may_be_best(item(i))) may.push_back(item(i));
+    evaluate_orders(may, may_be_best);
+  }
+
+  void evaluate_orders(const std::vector<Item>& of, const std::function<bool(const Item&)>& may_be_best) {
+    for (std::size_t begin = 0; begin < of.size() && !ended(); begin += kBatch) {
       std::vector<Item> items;
-      for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
-        if (least_in_any_order(may[k]) < limit_) add_orders(item(may[k]), items);
+      for (std::size_t k = begin; k < std::min(of.size(), begin + kBatch); ++k)
+        if (may_be_best(of[k])) add_orders(of[k], items);
       drop_slow_orders(items);
       if (!items.empty()) evaluate_batch(items, "evaluating", 0);
     }
@@ -246,8 +251,8 @@ class Searching {
     if (result_.best.empty() || !result_.best.front().evaluation.played) return;
     reach_ = result_.best.front().evaluation.time().value() / kPlayedBelow;
     find_limit();
-    try_orders();
     evaluate_in_order();
+    try_orders();
   }
 
   /// Those of whose closed form is known that may be faster than the best played one.
@@ -303,11 +308,10 @@ class Searching {
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
   std::vector<Item> next_batch(std::size_t& next) {
     std::vector<Item> batch;
-    const double limit = limit_;
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
       if (moves_more_than_one_of(batch, i)) break;  // Whether this one is needed is seen when those are done.
-      const bool best = least(i) < limit;
+      const bool best = least(i) < limit_;
       if (tried(plans_[i]) || (best && fits_without_moving(plans_[i]))) continue;
       if (!best && (for_front_ >= options_.front_evaluations || !may_reach_front(i))) continue;
       for_front_ += !best;
@@ -316,20 +320,19 @@ class Searching {
     return batch;
   }
 
+  /// Each plan in one order of its axes, and then, in what time is left, those that fit in others.
   void evaluate_in_order() {
     std::size_t next = 0;
+    std::vector<Item> fitting;
     while (!ended()) {
-      std::vector<Item> batch = next_batch(next);
-      if (batch.empty()) break;
-      drop_slow(batch);
+      const std::vector<Item> batch = without_slow(next_batch(next));
+      if (batch.empty() && next == order_.size()) break;
       const std::vector<Evaluation> answers = evaluate_batch(batch, "evaluating", next);
-      std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
-        if (answers[k].fits && least(batch[k].position) < limit_) add_orders(batch[k], other_orders);
-      drop_slow_orders(other_orders);
-      if (!other_orders.empty()) evaluate_batch(other_orders, "evaluating", next);
+        if (answers[k].fits && least(batch[k].position) < limit_) fitting.push_back(batch[k]);
     }
     count_left(next);
+    evaluate_orders(fitting, [this](const Item& of) { return least(of.position) < limit_; });
   }
 
   void count_left(std::size_t next) {
@@ -383,7 +386,7 @@ class Searching {
   }
 
   /// Of plans that may be among the best, those whose sharper bound says that they are not.
-  void drop_slow(std::vector<Item>& batch) {
+  std::vector<Item> without_slow(std::vector<Item> batch) {
     std::vector<std::uint32_t> may;
     for (const Item& item : batch)
       if (least(item.position) < limit_) may.push_back(item.position);
@@ -391,6 +394,7 @@ class Searching {
     std::erase_if(batch, [&](const Item& item) {
       return least(item.position) >= limit_ && std::find(may.begin(), may.end(), item.position) != may.end();
     });
+    return batch;
   }
 
   /// Another order has bounds of its own.
