@@ -43,9 +43,11 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
         on_task_(options.on_task),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
         gemm_(kWorkspace),
-        fused_attention_({}) {
+        fused_attention_({}),
+        convolution_({}) {
     launch_.gemm = &gemm_;
     launch_.fused_attention = &fused_attention_;
+    launch_.convolution = &convolution_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
     launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
@@ -336,6 +338,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;
   cuda::FusedAttention fused_attention_;
+  cuda::LibraryConvolution convolution_;
   LaunchContext launch_;
   std::map<int, cudaStream_t> streams_;
   cudaStream_t replays_ = nullptr;

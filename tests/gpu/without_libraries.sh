@@ -24,8 +24,17 @@ done
 for library in /usr/lib/*/lib{boost_,fmt,simgrid,gloo,openblas,expat,z,Catch2}*.so* /usr/lib/*/openblas-pthread/*.so*; do
   [ ! -f "$library" ] || mount --bind /dev/null "$library"
 done
-! ip link show up 2>/dev/null | grep -q . || { echo "there is a network"; exit 1; }
+# Ranks of one machine talk over its loopback; there is no other link.
+[ "$(grep -c : /proc/net/dev)" -eq 1 ] || { echo "there is a network"; exit 1; }
+python3 - <<'END'
+import fcntl, socket, struct
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+END
 export PROGRAMS GPU_NAME="machine on the CPU" LONGER=${LONGER:-20} STEPS=2 BUDGET=20s
-bash tests/gpu/first.sh "$results"
+failed=0
+bash tests/gpu/first.sh "$results" || failed=1
 SECTIONS="${SECTIONS:-tests speed calibrate validate share parity}" NETWORKS=tests/gpu/scenarios/tiny_gpt2_bf16.json PARITY="[fused]" \
-  bash tests/gpu/gpu.sh "$results"
+  bash tests/gpu/gpu.sh "$results" || failed=1
+exit $failed
