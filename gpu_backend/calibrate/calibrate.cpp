@@ -109,7 +109,7 @@ class Calibration {
     std::vector<std::vector<double>> samples(cases.size());
     const std::size_t together = team.device().queues() ? 1 : kTogether;
     const OtherMemory other;
-    const std::vector<std::size_t> order = spread_order(team.device().queues() ? cases.size() : 0);
+    const std::vector<std::size_t> order = spread_order(team.device().queues() ? cases : std::vector<KernelCase>{});
     const double begin = team.device().now();
     for (int pass = 0; pass < kCalibratePasses; ++pass) {
       for (std::size_t first = 0; first < cases.size(); first += together) {
@@ -140,17 +140,30 @@ class Calibration {
     return out;
   }
 
-  /// Numbers below n, each once, that halve what lies between those before (van der Corput 1935): wherever it is cut
-  /// off, all operators and sizes have had their share.
-  static std::vector<std::size_t> spread_order(std::size_t n) {
-    std::size_t size = 1;
-    while (size < n) size *= 2;
+  /// Two read, one written, and nothing computed: memory's own pace.
+  static bool is_copy(const KernelCase& c) { return c.what.name == "add"; }
+
+  /// Each case once. Of each type that copy first whose rate counts, the largest: nothing is predicted without it. Then
+  /// what halves that between those before (van der Corput 1935): wherever it is cut off, all operators and sizes have
+  /// had their share.
+  static std::vector<std::size_t> spread_order(const std::vector<KernelCase>& cases) {
+    std::map<DType, std::size_t> copies;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (!is_copy(cases[i])) continue;
+      const auto [at, made] = copies.try_emplace(cases[i].arithmetic, i);
+      if (cases[i].what.size[0] > cases[at->second].what.size[0]) at->second = i;
+    }
     std::vector<std::size_t> out;
+    for (const auto& [type, i] : copies) out.push_back(i);
+    std::size_t size = 1;
+    while (size < cases.size()) size *= 2;
     for (std::size_t i = 0; i < size; ++i) {
       std::size_t turned = 0;
       for (std::size_t bit = 1, back = size / 2; bit < size; bit *= 2, back /= 2)
         if ((i & bit) != 0) turned += back;
-      if (turned < n) out.push_back(turned);
+      if (turned < cases.size() && std::find(out.begin(), out.begin() + std::ssize(copies), turned) ==
+                                       out.begin() + std::ssize(copies))
+        out.push_back(turned);
     }
     return out;
   }
@@ -213,8 +226,7 @@ class Calibration {
       op.axes = what.axes;
       const double time = std::max(slowest * figures[2 * i], 1e-9);
       op.rows.push_back({what.size, Seconds{time}, figures[2 * i + 1]});
-      // Two read, one written, and nothing computed: memory's own pace.
-      if (what.name == "add" && what.size[0] > copied) {
+      if (is_copy(cases[i]) && what.size[0] > copied) {
         copied = what.size[0];
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }

@@ -3,7 +3,7 @@
 # its own; a tiny GPT-2 issued and replayed; two ranks that share the GPU through NCCL; attention under
 # compute-sanitizer. Usage: first.sh RESULTS    from the root of the sources; environment.sh says what it reads.
 #
-# RESULTS/first.md is written after every step, with the time of each, and the whole output beside it. Exit status 1
+# RESULTS/first.md is written after every step, with the time of each, and all output in logs.tar.gz. Exit status 1
 # where a step failed; 77 without a GPU. LONGER multiplies all limits. Where a step of a network fails,
 # REHEARSE_ONE_BY_ONE=1 names its tasks as they are issued and waits for each.
 set -u
@@ -17,7 +17,8 @@ for program in "$rehearse" "$operators"; do
   [ -x "$program" ] || { echo "there is no $program: build it, or name the folder of the programs in PROGRAMS" >&2; exit 2; }
 done
 mkdir -p "$results"
-TABLE=$results/first.md LOGS=$results
+TABLE=$results/first.md
+unpack "$results"
 began=$SECONDS
 longer=${LONGER:-1}
 table_of

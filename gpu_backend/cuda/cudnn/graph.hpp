@@ -71,12 +71,14 @@ class CudnnGraph {
   /// The same elements as another shape.
   CudnnTensorPtr view(CudnnTensorPtr from, cudnnDataType_t type, CudnnShape shape);
 
+  /// A further one, whose attributes the caller sets.
+  CudnnDescriptor& operation(cudnnBackendDescriptorType_t kind);
+
   /// The graph of all operations so far. It must outlive what is made of it. Versions of cuDNN before 9.8 want a
   /// handle; null: none is given.
   [[nodiscard]] const CudnnDescriptor& finalise(cudnnHandle_t handle);
 
  private:
-  CudnnDescriptor& operation(cudnnBackendDescriptorType_t kind);
   std::int64_t next_id_ = 1000;  ///< Above all that callers choose.
   std::list<CudnnTensor> tensors_;
   std::list<CudnnDescriptor> kinds_, operations_;
