@@ -161,8 +161,8 @@ class Calibration {
       std::size_t turned = 0;
       for (std::size_t bit = 1, back = size / 2; bit < size; bit *= 2, back /= 2)
         if ((i & bit) != 0) turned += back;
-      if (turned < cases.size() && std::find(out.begin(), out.begin() + std::ssize(copies), turned) ==
-                                       out.begin() + std::ssize(copies))
+      if (turned < cases.size() &&
+          std::find(out.begin(), out.begin() + std::ssize(copies), turned) == out.begin() + std::ssize(copies))
         out.push_back(turned);
     }
     return out;

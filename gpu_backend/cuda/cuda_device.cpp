@@ -232,6 +232,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()};
   }
   [[nodiscard]] std::string attention() const { return fused_attention_.description(); }
+  [[nodiscard]] std::string convolutions() const { return convolution_.description(); }
 
  private:
   /// The task at hand, for the time it is issued.
@@ -374,5 +375,6 @@ const GpuDevice& gpu(const ComputeDevice& device) {
 
 CudaMemory cuda_memory(const ComputeDevice& device) { return gpu(device).memory(); }
 std::string cuda_attention(const ComputeDevice& device) { return gpu(device).attention(); }
+std::string cuda_convolutions(const ComputeDevice& device) { return gpu(device).convolutions(); }
 
 }  // namespace rehearse

@@ -22,8 +22,8 @@ namespace rehearse::cuda {
 enum class ConvolutionResult { small_image, large_image, weights };
 
 /// Two contiguous images [batch, channels, sides...] and the weights [channels of the small one, channels of the large
-/// one in a group, window...]. Element o of the small image reads element o * stride - before + k * dilation of the large
-/// one, along each side; what lies outside is zero.
+/// one in a group, window...]. Element o of the small image reads element o * stride - before + k * dilation of the
+/// large one, along each side; what lies outside is zero.
 struct ConvolutionShape {
   static constexpr int kSides = 3;  ///< Those that an image lacks come first, and have length 1.
   std::int64_t batch = 0, groups = 1, small_channels = 0, large_channels = 0;  ///< Channels of all groups.
@@ -38,8 +38,8 @@ struct LibraryConvolutionOptions {
   std::size_t most_scratch = std::size_t{1} << 30;
 };
 
-/// Opens cuDNN at the first call. One per device and host thread. Plans are made once per shape and kept; results repeat
-/// bit for bit. REHEARSE_CUDNN=off in the environment declines all.
+/// Opens cuDNN at the first call. One per device and host thread. Plans are made once per shape and kept; results
+/// repeat bit for bit. REHEARSE_CUDNN=off in the environment declines all.
 class LibraryConvolution {
  public:
   using Scratch = std::function<void*(std::size_t bytes)>;
@@ -51,13 +51,14 @@ class LibraryConvolution {
 
   /// Makes the plan of a shape, so that no call has to.
   void prepare(ConvolutionResult result, const ConvolutionShape& shape);
-  /// Enqueues and returns true, or declines, enqueues nothing and returns false. `scratch` lends device memory until the
-  /// stream is done with the call. It may be captured into a CUDA graph. Throws Error (check_failed) with what cuDNN
-  /// says where it fails after taking the shape.
+  /// Enqueues and returns true, or declines, enqueues nothing and returns false. `scratch` lends device memory until
+  /// the stream is done with the call. It may be captured into a CUDA graph. Throws Error (check_failed) with what
+  /// cuDNN says where it fails after taking the shape.
   [[nodiscard]] bool run(cudaStream_t stream, ConvolutionResult result, Reals small, Reals weights, Reals large,
                          const ConvolutionShape& shape, const Scratch& scratch);
 
-  /// Who does what: "cuDNN 9.19.0: 9 of 12 kinds of calls"; "own kernels: cannot open libcudnn.so.9".
+  /// Who does what: "cuDNN 9.19.0: 9 of 12 kinds of calls"; "own kernels: cannot open libcudnn.so.9". Empty where none
+  /// was asked for.
   [[nodiscard]] std::string description() const;
 
  private:

@@ -12,6 +12,6 @@ bool LibraryConvolution::run(cudaStream_t, ConvolutionResult, Reals, Reals, Real
                              const Scratch&) {
   return false;
 }
-std::string LibraryConvolution::description() const { return "own kernels: this build has no cuDNN"; }
+std::string LibraryConvolution::description() const { return {}; }
 
 }  // namespace rehearse::cuda

@@ -28,7 +28,7 @@ def main():
     validated = []
     for file in sorted(logs.glob("*.validate.json")):
         try:
-            validated.append({"scenario": file.name.removesuffix(".validate.json"), **json.loads(file.read_text())})
+            validated.append({**json.loads(file.read_text()), "scenario": file.name.removesuffix(".validate.json")})
         except ValueError:
             continue
     for file in sorted(file for mode in MODES[:4] for file in logs.glob(f"*.{mode}.json")):

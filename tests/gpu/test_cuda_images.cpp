@@ -66,8 +66,7 @@ void check_convolutions() {
                    {in({1, 2, 4, 5, 6}), in({3, 2, 3, 2, 3}), out({1, 3, 4, 4, 3})}});
   // Tiles: what lies around a rank's own is read or not made; there is no padding where a neighbour is.
   const OperandSlot weights = in({3, 3, 3, 3});
-  check_all_types(
-      {with_cuda_images(ComputeOp::convolution, "", plain), {tile(in({})), weights, own_rows(out({}))}});
+  check_all_types({with_cuda_images(ComputeOp::convolution, "", plain), {tile(in({})), weights, own_rows(out({}))}});
   check_all_types({with_cuda_images(ComputeOp::convolution, "", plain), {tile(in({})), weights, tile(out({}))}});
   check_all_types(
       {with_cuda_images(ComputeOp::convolution_grad, "input", plain), {tile(in({})), weights, tile(out({}))}});

@@ -73,10 +73,10 @@ TEST_CASE("a product of matrices that do not fit is refused when it is described
 TEST_CASE("attention has plans on an H200 whose gradients repeat") {
   if (const std::string why = no_driver(); !why.empty()) REHEARSE_SKIP(why);
   const CudnnTarget h200{std::string_view(kH200)};
-  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},         // GPT-2
-                                        {4, 2048, 2048, 32, 8, 64, 64, true},           // Llama
-                                        {2, 512, 512, 4, 2, 64, 64, true, 128},         // Keys in a window.
-                                        {1, 1024, 1024, 16, 16, 192, 128, true}};       // Latent attention.
+  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},    // GPT-2
+                                        {4, 2048, 2048, 32, 8, 64, 64, true},      // Llama
+                                        {2, 512, 512, 4, 2, 64, 64, true, 128},    // Keys in a window.
+                                        {1, 1024, 1024, 16, 16, 192, 128, true}};  // Latent attention.
   for (const FusedAttentionShape& z : shapes) {
     INFO("queries " << z.queries << ", head width " << z.d << ", window " << z.window);
     const CudnnPlan forward(h200, fused_attention_graph(z), {});
@@ -92,8 +92,8 @@ TEST_CASE("attention has plans on an H200 whose gradients repeat") {
 TEST_CASE("convolutions have plans on an H200 whose results repeat, in bfloat16 and in tf32") {
   if (const std::string why = no_cudnn(); !why.empty()) REHEARSE_SKIP(why);
   const CudnnTarget h200{std::string_view(kH200)};
-  // Of ResNet-50's first layer, of an inner one and of ResNeXt's groups, at 64 images; of a volume; and of a tile with a
-  // neighbour above, which has padding below alone.
+  // Of ResNet-50's first layer, of an inner one and of ResNeXt's groups, at 64 images; of a volume; and of a tile with
+  // a neighbour above, which has padding below alone.
   ConvolutionShape first{64, 1, 64, 3}, inner{64, 1, 128, 128}, groups{64, 32, 128, 128}, volume{2, 1, 32, 16};
   first.small = {1, 112, 112}, first.large = {1, 224, 224}, first.window = {1, 7, 7}, first.stride = {1, 2, 2};
   first.before = first.after = {0, 3, 3};

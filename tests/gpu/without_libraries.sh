@@ -41,7 +41,7 @@ says() { grep -qE "^\| $2 \| $3 \| [0-9]+\.[0-9] \|$" "$results/$1" || wrong "$1
 logged() { tar -tzf "$results/logs.tar.gz" "./$1" >/dev/null 2>&1 || wrong "logs.tar.gz has no $1"; }
 export GPU_NAME="machine on the CPU" LONGER=${LONGER:-20} STEPS=2 BUDGET=${BUDGET:-60s}
 
-bash tests/gpu/first.sh "$results" || wrong "first.sh ended with status $?"
+OPTIONS="--set training.global_batch=4 --set training.sequence_length=16" bash tests/gpu/first.sh "$results" || wrong "first.sh ended with status $?"
 first_steps="devices linear norms attention attention_tensor_cores fused tiny_gpt2 tiny_gpt2_replayed two_ranks"
 for step in $first_steps; do says first.md "$step" passed; done
 grep -qE "^[0-9]+ s in all$" "$results/first.md" || wrong "first.md does not say how long it took"

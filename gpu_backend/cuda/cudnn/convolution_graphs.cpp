@@ -22,12 +22,13 @@ std::vector<std::int64_t> of_sides(const ConvolutionShape& z, const Sides& x, st
 std::unique_ptr<CudnnGraph> convolution_graph(ConvolutionResult result, const ConvolutionShape& z) {
   auto graph = std::make_unique<CudnnGraph>();
   const cudnnDataType_t type = z.type == ElementType::real16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  CudnnTensorPtr small = graph->stored(kConvolutionSmall, type,
-                                       packed(of_sides(z, z.small, {z.batch, z.small_channels}))),
-                 weights = graph->stored(kConvolutionWeights, type,
-                                         packed(of_sides(z, z.window, {z.small_channels, z.large_channels / z.groups}))),
-                 large = graph->stored(kConvolutionLarge, type,
-                                       packed(of_sides(z, z.large, {z.batch, z.large_channels})));
+  CudnnTensorPtr small =
+                     graph->stored(kConvolutionSmall, type, packed(of_sides(z, z.small, {z.batch, z.small_channels}))),
+                 weights =
+                     graph->stored(kConvolutionWeights, type,
+                                   packed(of_sides(z, z.window, {z.small_channels, z.large_channels / z.groups}))),
+                 large =
+                     graph->stored(kConvolutionLarge, type, packed(of_sides(z, z.large, {z.batch, z.large_channels})));
   graph->convolve(result, small, weights, large,
                   {of_sides(z, z.stride), of_sides(z, z.before), of_sides(z, z.after), of_sides(z, z.dilation)});
   return graph;

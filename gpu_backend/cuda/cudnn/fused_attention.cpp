@@ -62,7 +62,8 @@ struct FusedAttention::Impl {
     if (backward && cudnn.version() < kAnyKeysFrom && z.keys % kKeysBefore != 0) return nullptr;
     try {
       auto plan = std::make_unique<CudnnPlan>(
-          CudnnTarget(handle), backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
+          CudnnTarget(handle),
+          backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
           CudnnWish{options.deterministic, options.most_scratch});
       at->second = std::move(plan);
     } catch (const CudnnFailure&) {
@@ -97,7 +98,8 @@ struct FusedAttention::Impl {
   };
   [[nodiscard]] Numbers numbers(const AttentionShape& z) const {
     return {static_cast<float>(z.scale),
-            cudnn.version() < kInfinityFrom ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity(),
+            cudnn.version() < kInfinityFrom ? std::numeric_limits<float>::lowest()
+                                            : -std::numeric_limits<float>::infinity(),
             static_cast<float>(z.window)};
   }
 

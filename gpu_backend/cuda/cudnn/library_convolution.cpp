@@ -74,7 +74,7 @@ bool LibraryConvolution::run(cudaStream_t stream, ConvolutionResult result, Real
 std::string LibraryConvolution::description() const {
   const CudnnSession& cudnn = impl_->cudnn;
   if (!cudnn.missing().empty()) return "own kernels: " + cudnn.missing();
-  if (!cudnn.opened()) return "own kernels: nothing that cuDNN takes";
+  if (!cudnn.opened()) return {};
   std::size_t taken = 0;
   for (const auto& [key, plan] : impl_->plans) taken += plan != nullptr ? 1 : 0;
   return fmt::format("cuDNN {}: {} of {} kinds of calls", cudnn.name_of_version(), taken, impl_->plans.size());

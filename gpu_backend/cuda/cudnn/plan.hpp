@@ -32,7 +32,7 @@ class CudnnTarget {
 
 /// What engines are passed over: never taken are those that add up in 16 bits.
 struct CudnnWish {
-  bool deterministic = true;  ///< Results repeat bit for bit.
+  bool deterministic = true;                                             ///< Results repeat bit for bit.
   std::size_t most_workspace = std::numeric_limits<std::size_t>::max();  ///< Bytes.
 };
 

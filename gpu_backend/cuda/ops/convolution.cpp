@@ -1,6 +1,6 @@
 // Convolutions by cuDNN, or where it declines as products of cuBLASLt's, of windows laid out as columns; operands as in
-// cpu/ops/convolution.cpp. Samples are worked on together as far as their columns have room. Windows of one element need
-// no columns.
+// cpu/ops/convolution.cpp. Samples are worked on together as far as their columns have room. Windows of one element
+// need no columns.
 
 #include <algorithm>
 #include <optional>
@@ -89,7 +89,8 @@ std::optional<ConvolutionShape> library_shape(const Convolution& s) {
                        needed = (small - 1) * stride + reach - large - before;
     if (small < 1 || large < 1 || before < 0 || s.batch < 1) return {};
     // The same on both sides where that makes no further elements: more kernels take it.
-    const std::int64_t after = needed <= before && before < needed + stride ? before : std::max<std::int64_t>(0, needed);
+    const std::int64_t after =
+        needed <= before && before < needed + stride ? before : std::max<std::int64_t>(0, needed);
     if ((large + before + after - reach) / stride + 1 != small) return {};
     out.small[d] = small, out.large[d] = large, out.window[d] = w.kernel[d], out.stride[d] = stride;
     out.before[d] = before, out.after[d] = after, out.dilation[d] = w.dilation[d];
@@ -237,8 +238,7 @@ template <bool kBackward>
 void prepare_image(const OperatorCall& c) {
   const ImageOf z(c, kBackward);
   if (z.s.pointwise()) return;
-  if (const auto shape = library_shape(c, z.s, z.operands(c)))
-    c.launch->convolution->prepare(z.result(), *shape);
+  if (const auto shape = library_shape(c, z.s, z.operands(c))) c.launch->convolution->prepare(z.result(), *shape);
 }
 
 /// x, dy, weight gradient (added to)
@@ -273,8 +273,10 @@ void prepare_weight(const OperatorCall& c) {
 }
 
 [[maybe_unused]] const bool registered_convolution =
-    cuda_operators().add({"convolution", "windows of an image times weights", {}, any(image_of<false>, prepare_image<false>)}) &&
-    cuda_operators().add({"convolution_grad.input", "gradient of the image", {}, any(image_of<true>, prepare_image<true>)}) &&
+    cuda_operators().add(
+        {"convolution", "windows of an image times weights", {}, any(image_of<false>, prepare_image<false>)}) &&
+    cuda_operators().add(
+        {"convolution_grad.input", "gradient of the image", {}, any(image_of<true>, prepare_image<true>)}) &&
     cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight, prepare_weight)});
 
 }  // namespace

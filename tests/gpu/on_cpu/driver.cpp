@@ -1,6 +1,6 @@
-// What cuDNN asks of CUDA's driver when it makes a plan whose kernels it compiles for the occasion: to load them, and what
-// they may take. Here they are never loaded, and take what a Hopper has. It stands in libcuda.so.1's place, so that plans
-// are made down to their compiled kernels without a driver. Nothing can be launched.
+// What cuDNN asks of CUDA's driver when it makes a plan whose kernels it compiles for the occasion: to load them, and
+// what they may take. Here they are never loaded, and take what a Hopper has. It stands in libcuda.so.1's place, so
+// that plans are made down to their compiled kernels without a driver. Nothing can be launched.
 
 #include <cuda.h>
 

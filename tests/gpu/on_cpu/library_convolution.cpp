@@ -47,11 +47,10 @@ struct Convolving {
     const Reals& to = result == ConvolutionResult::small_image   ? small
                       : result == ConvolutionResult::large_image ? large
                                                                  : weights;
-    std::vector<double> sums(static_cast<std::size_t>(result == ConvolutionResult::small_image
-                                                          ? z.batch * z.small_channels * small_pixels
-                                                      : result == ConvolutionResult::large_image
-                                                          ? z.batch * z.large_channels * large_pixels
-                                                          : z.small_channels * inner * window));
+    std::vector<double> sums(
+        static_cast<std::size_t>(result == ConvolutionResult::small_image   ? z.batch * z.small_channels * small_pixels
+                                 : result == ConvolutionResult::large_image ? z.batch * z.large_channels * large_pixels
+                                                                            : z.small_channels * inner * window));
     for (std::int64_t b = 0; b < z.batch; ++b)
       for (std::int64_t o = 0; o < z.small_channels; ++o)
         for (std::int64_t i = 0; i < inner; ++i)
@@ -110,6 +109,6 @@ bool LibraryConvolution::run(cudaStream_t stream, ConvolutionResult result, Real
            if (on_cpu::settings().computes) Convolving{z, result, small, weights, large}();
          }) == cudaSuccess;
 }
-std::string LibraryConvolution::description() const { return "plain loops"; }
+std::string LibraryConvolution::description() const { return {}; }
 
 }  // namespace rehearse::cuda
