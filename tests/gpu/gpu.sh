@@ -14,7 +14,8 @@
 #   SECTIONS="speed" NETWORKS=...                at most 285 s a network: two of them a call
 #   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 40 + 110 + 90 s
 #   SECTIONS="schedules experts images"          at most 60 + 2 x 260 s
-# The last share the GPU between ranks of further plans and networks. NETWORKS names scenarios of tests/bench/gpu, or files. STEPS is how many steps are timed, LONGER multiplies all limits. DRY_RUN=1 says what would be
+# The last share the GPU between ranks of further plans and networks. NETWORKS names scenarios of tests/bench/gpu, or files. STEPS is how many steps are timed, LONGER multiplies all limits, CASES and PARITY choose cases of the
+# operators' tests. DRY_RUN=1 says what would be
 # run, and fails where something it needs is not there. Exit status 1 where a step failed.
 set -u
 [ $# -ge 1 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
@@ -69,7 +70,9 @@ build() {
 }
 tests() {
   for test in gpu_devices:20 cuda_host:20 gpu_operators:120; do
-    within "test_${test%:*}" "${test#*:}" "$programs/tests/gpu/test_${test%:*}"
+    cases=()
+    [ "$test" != gpu_operators:120 ] || cases=(${CASES:+"$CASES"})
+    within "test_${test%:*}" "${test#*:}" "$programs/tests/gpu/test_${test%:*}" "${cases[@]}"
     code=$?
     [ -n "${DRY_RUN:-}" ] || echo "${test%:*} $code" >>"$LOGS/tests.txt"
   done
