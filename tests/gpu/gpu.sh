@@ -11,12 +11,13 @@
 # SECTIONS chooses, and what earlier calls left in RESULTS stays. Every command has a time of its own, so that each of
 # these calls ends within ten minutes:
 #   SECTIONS="build tests gemm"                  at most 330 + 160 + 80 s
-#   SECTIONS="speed" NETWORKS=...                at most 285 s a network: two of them a call
+#   SECTIONS="speed" NETWORKS=...                at most 294 s a network: two of them a call
 #   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 40 + 110 + 90 s
 #   SECTIONS="schedules experts images"          at most 60 + 2 x 260 s
-# The last share the GPU between ranks of further plans and networks. NETWORKS names scenarios of tests/bench/gpu, or files. STEPS is how many steps are timed, LONGER multiplies all limits, CASES and PARITY choose cases of the
-# operators' tests. DRY_RUN=1 says what would be
-# run, and fails where something it needs is not there. Exit status 1 where a step failed.
+# The last share the GPU between ranks of further plans and networks. NETWORKS names scenarios of tests/bench/gpu, or
+# files. STEPS is how many steps are timed, LONGER multiplies all limits, CASES and PARITY choose cases of the operators'
+# tests. DRY_RUN=1 says what would be run, and fails where something it needs is not there. Exit status 1 where a step
+# failed.
 set -u
 [ $# -ge 1 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 results=$(realpath -m "$1")
@@ -87,7 +88,7 @@ speed() {
   local net scenario name
   for net in $networks; do
     scenario=$(scenario_of "$net") name=$(name_of "$net")
-    timed() { to "$name.$1.json"; within "$name.$1" 45 "${@:2}" "$program" run "$scenario" --device cuda --ranks 1 --steps "$steps" --format json "${graphs[@]}"; }
+    timed() { to "$name.$1.json"; within "$name.$1" 36 "${@:2}" "$program" run "$scenario" --device cuda --ranks 1 --steps "$steps" --format json "${graphs[@]}"; }
     graphs=()
     timed rehearse env
     graphs=(--set kernels.cuda_graphs=true)
