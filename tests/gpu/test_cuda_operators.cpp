@@ -70,7 +70,8 @@ TEST_CASE("linear layers where one side has a piece of the sequence") {
   const ComputeTask forward = task_of(ComputeOp::matmul, "linear_piece");
   check({forward, {in({2, 8, 8}), in({16, 8}), piece(out({2, 4, 16})), in({16})}, {}, {1}});
   check({forward, {piece(in({2, 4, 8})), in({16, 8}), inout({2, 8, 16})}});
-  check({task_of(ComputeOp::matmul, "linear_input_grad_piece"), {in({16, 8}), inout({2, 8, 8}), piece(in({2, 4, 16}))}});
+  check(
+      {task_of(ComputeOp::matmul, "linear_input_grad_piece"), {in({16, 8}), inout({2, 8, 8}), piece(in({2, 4, 16}))}});
 }
 
 TEST_CASE("attention in pieces, with key heads that are shared") {
