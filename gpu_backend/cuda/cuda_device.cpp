@@ -43,9 +43,11 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
         on_task_(options.on_task),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
         gemm_(kWorkspace),
-        fused_attention_({}) {
+        fused_attention_({}),
+        convolution_({}) {
     launch_.gemm = &gemm_;
     launch_.fused_attention = &fused_attention_;
+    launch_.convolution = &convolution_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
     launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
@@ -230,6 +232,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()};
   }
   [[nodiscard]] std::string attention() const { return fused_attention_.description(); }
+  [[nodiscard]] std::string convolutions() const { return convolution_.description(); }
 
  private:
   /// The task at hand, for the time it is issued.
@@ -336,6 +339,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;
   cuda::FusedAttention fused_attention_;
+  cuda::LibraryConvolution convolution_;
   LaunchContext launch_;
   std::map<int, cudaStream_t> streams_;
   cudaStream_t replays_ = nullptr;
@@ -371,5 +375,6 @@ const GpuDevice& gpu(const ComputeDevice& device) {
 
 CudaMemory cuda_memory(const ComputeDevice& device) { return gpu(device).memory(); }
 std::string cuda_attention(const ComputeDevice& device) { return gpu(device).attention(); }
+std::string cuda_convolutions(const ComputeDevice& device) { return gpu(device).convolutions(); }
 
 }  // namespace rehearse

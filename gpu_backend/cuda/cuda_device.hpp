@@ -39,6 +39,8 @@ struct CudaMemory {
 /// What computes the attention of `device`, for people: "cuDNN 9.19.0: 2 of 2 kinds of calls, gradients in one order".
 /// Throws std::logic_error for other devices.
 [[nodiscard]] std::string cuda_attention(const ComputeDevice& device);
+/// The same of its convolutions; empty where cuDNN was asked for none.
+[[nodiscard]] std::string cuda_convolutions(const ComputeDevice& device);
 
 /// Whether this build can run Programs on GPUs, and why not: "this build has no CUDA compiler"; empty where it can.
 [[nodiscard]] std::string cuda_missing();

@@ -5,17 +5,19 @@
 # programs that carry.sh filled; without it they are built here, without SimGrid, with what carry.sh put into PREFIX.
 #
 # Writes RESULTS/gpu.json and RESULTS/gpu.md, with date, GPU, driver and commit; RESULTS/sections.md, with what came of
-# each step and its time; and everything else in RESULTS/logs.tar.gz. All are written anew after every section, and one
-# fault does not end the rest.
+# each step and its time; RESULTS/profile.json, what calibrate measured; and everything else in RESULTS/logs.tar.gz. All
+# are written anew after every step, and one fault does not end the rest.
 #
 # SECTIONS chooses, and what earlier calls left in RESULTS stays. Every command has a time of its own, so that each of
 # these calls ends within ten minutes:
 #   SECTIONS="build tests gemm"                  at most 330 + 160 + 80 s
-#   SECTIONS="speed" NETWORKS=...                at most 285 s a network: two of them a call
+#   SECTIONS="speed" NETWORKS=...                at most 294 s a network: two of them a call
 #   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 40 + 110 + 90 s
-# "experts" and "images" (at most 280 s each) share the GPU between ranks of further networks. NETWORKS names scenarios of
-# tests/bench/gpu, or files. STEPS is how many steps are timed, LONGER multiplies all limits. DRY_RUN=1 says what would be
-# run, and fails where something it needs is not there. Exit status 1 where a step failed.
+#   SECTIONS="schedules experts images"          at most 60 + 2 x 260 s
+# The last share the GPU between ranks of further plans and networks. NETWORKS names scenarios of tests/bench/gpu, or
+# files. STEPS is how many steps are timed, LONGER multiplies all limits, CASES and PARITY choose cases of the operators'
+# tests. DRY_RUN=1 says what would be run, and fails where something it needs is not there. Exit status 1 where a step
+# failed.
 set -u
 [ $# -ge 1 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 results=$(realpath -m "$1")
@@ -23,32 +25,35 @@ prefix=${2:-}
 carried=${PROGRAMS:+yes}
 . tests/gpu/environment.sh
 . tests/gpu/steps.sh
-sections=${SECTIONS:-${carried:+tests gemm speed calibrate validate share parity experts images}}
-sections=${sections:-build tests gemm speed calibrate validate share parity experts images}
+sections=${SECTIONS:-${carried:+tests gemm speed calibrate validate share parity schedules experts images}}
+sections=${sections:-build tests gemm speed calibrate validate share parity schedules experts images}
 networks=${NETWORKS:-gpt2_124m gpt2_350m gpt2_1.5b llama_1b}
 commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}
 program=$programs/bin/rehearse
 steps=${STEPS:-25}
 longer=${LONGER:-1}
 mkdir -p "$results"
-TABLE=$results/sections.md LOGS=$results
-# What earlier calls left may come as one file: all that is no table.
-[ ! -e "$results/logs.tar.gz" ] || tar -xzf "$results/logs.tar.gz" -C "$results"
+TABLE=$results/sections.md
+unpack "$results"
 [ -n "${DRY_RUN:-}" ] || table_of
 
 wants() { case " $sections " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 # within NAME SECONDS COMMAND...    With its standard output in RESULTS/$OUTPUT.
 within() { local name=$1 limit=$2; shift 2; step "$name" $((limit * longer)) "$@"; }
-to() { OUTPUT=$results/$1; }
+to() { OUTPUT=$LOGS/$1; }
 # What is known so far goes out.
-publish() {
+version=$("$program" version 2>/dev/null | tr '\n' ';')
+after_step() { python3 tests/gpu/summarise.py "$LOGS" "$results" "$commit" "$version" >/dev/null; }
+begin() { began=$(date +%s.%N) before=$FAILED FAILED=0 OUTPUT=; }
+end() {
   OUTPUT=
-  [ -z "${DRY_RUN:-}" ] || return 0
-  row "section $1" "$([ $FAILED -eq 0 ] && echo "done" || echo "with faults so far")" "$(seconds "$began" "$(date +%s.%N)")"
-  tar -C "$results" -czf "$results/logs.tar.gz" --exclude='*.tar.gz' --exclude='*.md' --exclude=gpu.json . 2>/dev/null
-  python3 tests/gpu/summarise.py "$results" "$commit" "$("$program" version 2>/dev/null | tr '\n' ';')" >/dev/null
+  if [ -z "${DRY_RUN:-}" ]; then
+    row "section $1" "$([ $FAILED -eq 0 ] && echo "done" || echo "with faults")" "$(seconds "$began" "$(date +%s.%N)")"
+    pack "$results"
+    after_step
+  fi
+  [ "$before" -eq 0 ] || FAILED=1
 }
-begin() { began=$(date +%s.%N); OUTPUT=; }
 
 build() {
   # PyTorch's packages bring an NCCL of their own, where the toolkit has none.
@@ -57,15 +62,20 @@ build() {
   within configure 60 cmake -S . -B "$programs" -G Ninja -DCMAKE_BUILD_TYPE=Release -DREHEARSE_SIM=OFF \
     -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" ${prefix:+-DCMAKE_PREFIX_PATH=$(realpath "$prefix")} ${nccl:+-DNCCL_ROOT=$nccl} || return 1
   [ -n "${DRY_RUN:-}" ] || grep -q REHEARSE_CUDA_RUNS:INTERNAL=ON "$programs/CMakeCache.txt" ||
-    { echo "this build runs nothing on GPUs: $results/configure.log says what was found"; return 1; }
+    { echo "this build runs nothing on GPUs: configure.log in logs.tar.gz says what was found"; return 1; }
   # The program first: without it nothing else makes sense.
   within build 270 ninja -C "$programs" rehearse test_gpu_operators test_gpu_devices test_cuda_host bench_gemm bench_attention
+  code=$?
+  version=$("$program" version 2>/dev/null | tr '\n' ';')
+  return $code
 }
 tests() {
   for test in gpu_devices:20 cuda_host:20 gpu_operators:120; do
-    within "test_${test%:*}" "${test#*:}" "$programs/tests/gpu/test_${test%:*}"
+    cases=()
+    [ "$test" != gpu_operators:120 ] || cases=(${CASES:+"$CASES"})
+    within "test_${test%:*}" "${test#*:}" "$programs/tests/gpu/test_${test%:*}" "${cases[@]}"
     code=$?
-    [ -n "${DRY_RUN:-}" ] || echo "${test%:*} $code" >>"$results/tests.txt"
+    [ -n "${DRY_RUN:-}" ] || echo "${test%:*} $code" >>"$LOGS/tests.txt"
   done
 }
 gemm() {
@@ -78,7 +88,7 @@ speed() {
   local net scenario name
   for net in $networks; do
     scenario=$(scenario_of "$net") name=$(name_of "$net")
-    timed() { to "$name.$1.json"; within "$name.$1" 45 "${@:2}" "$program" run "$scenario" --device cuda --ranks 1 --steps "$steps" --format json "${graphs[@]}"; }
+    timed() { to "$name.$1.json"; within "$name.$1" 36 "${@:2}" "$program" run "$scenario" --device cuda --ranks 1 --steps "$steps" --format json "${graphs[@]}"; }
     graphs=()
     timed rehearse env
     graphs=(--set kernels.cuda_graphs=true)
@@ -91,41 +101,45 @@ speed() {
 }
 # Kernels only, before any network is predicted.
 calibrate() {
-  within calibrate 230 "$program" calibrate --device cuda --ranks 1 --budget "${BUDGET:-180s}" --date "$(date +%F)" -o "$results/profile.json"
+  within calibrate 230 "$program" calibrate --device cuda --ranks 1 --budget "${BUDGET:-180s}" --date "$(date +%F)" -o "$LOGS/profile.json"
+  code=$?
+  [ ! -e "$LOGS/profile.json" ] || cp "$LOGS/profile.json" "$results/"
+  return $code
 }
 validate() {
   local net
   for net in $networks; do
     to "$(name_of "$net").validate.json"
     within "$(name_of "$net").validate" 40 "$program" validate "$(scenario_of "$net")" --device cuda --ranks 1 --steps "${STEPS:-12}" \
-      --calibration "$results/profile.json" --backend analytic --format json
+      --calibration "$LOGS/profile.json" --backend analytic --format json
   done
 }
 # Ranks as processes, joined by NCCL; those of the machine on the CPU are threads.
 shared() {
   if [ -x "$programs/tests/gpu/test_nccl_on_cpu" ]; then
-    within "share_$1" "$2" "$programs/tests/gpu/test_nccl_on_cpu" "[first]"
+    within "share_$1" "$2" "$programs/tests/gpu/test_nccl_on_cpu" "[share_$1]"
   else
     to "share_$1.txt"; within "share_$1" "$2" sh tests/gpu/share_gpu.sh "$program" . "$1"
-    [ -n "${DRY_RUN:-}" ] || tail -30 "$results/share_$1.txt"
+    [ -n "${DRY_RUN:-}" ] || tail -30 "$LOGS/share_$1.txt"
   fi
 }
 share() { shared gpt 110; }
-experts() { shared experts 280; }
-images() { shared images 280; }
+schedules() { shared schedules 60; }
+experts() { shared experts 260; }
+images() { shared images 260; }
 # Every strategy and schedule on every network, ranks as threads with a stream each.
 parity() {
   within parity 90 "$programs/tests/gpu/test_gpu_operators" "${PARITY:-[.slow],[parity]}"
   code=$?
-  [ -n "${DRY_RUN:-}" ] || echo "gpu_parity $code" >"$results/parity.txt"
+  [ -n "${DRY_RUN:-}" ] || echo "gpu_parity $code" >"$LOGS/parity.txt"
 }
 
-[ -n "${DRY_RUN:-}" ] || ! wants tests || : >"$results/tests.txt"
-for section in build tests gemm speed calibrate validate share parity experts images; do
+[ -n "${DRY_RUN:-}" ] || ! wants tests || : >"$LOGS/tests.txt"
+for section in build tests gemm speed calibrate validate share parity schedules experts images; do
   wants "$section" || continue
   begin
-  $section || [ "$section" != build ] || { publish build; exit 1; }
-  publish "$section"
+  $section || [ "$section" != build ] || { end build; exit 1; }
+  end "$section"
 done
 [ -n "${DRY_RUN:-}" ] || { cat "$results/gpu.md"; echo; cat "$TABLE"; }
 exit $FAILED

@@ -1,7 +1,9 @@
-"""Mistakes in kernels that tests on the machine on the CPU must notice: one line changed, one barrier missing.
+"""Mistakes that tests on the machine on the CPU must notice: one line changed, one barrier missing.
 
-Each is (file in gpu_backend/cuda/kernels, what stands there, what stands there instead, tests). What stands there must
-occur once. A header is compiled into the kernel that the fifth field names.
+Those in kernels are (file in gpu_backend/cuda/kernels, what stands there, what stands there instead, tests). What stands
+there must occur once. A header is compiled into the kernel that the fifth field names. Those at the edges, where CUDA and
+its libraries do less than one expects, are (file, what stands there, what stands there instead, tests, program); a
+header is compiled into the group of sources that the sixth field names.
 """
 
 TENSOR_CORES = "attention on tensor cores*"
@@ -12,6 +14,7 @@ SUMS = "linear layers*"
 LOSS = "cross-entropy*"
 TABLES = "tables:*"
 EXPERTS = "the best experts*"
+NO_NUMBERS = "scores that are not numbers*"
 ROWS = "rows in expert order*"
 UPDATES = "updates of many tensors"
 CASTS = "casts to fp8*"
@@ -79,6 +82,7 @@ MUTATIONS = [
     # Experts, updates, casts, the mixer.
     ("experts.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
     ("experts.cu", "        t.open[e] = A(-2);\n", "", EXPERTS),
+    ("experts.cu", "return at < n ? at : 0;", "return at;", NO_NUMBERS),
     ("update.cu", "f(list.at[low], first, first + kPerPart < n ? first + kPerPart : n);",
      "f(list.at[low], first, first + kPerPart);", UPDATES),
     ("update.cu", "addresses % 16 == 0 && end % V == 0", "addresses % 16 == 0", UPDATES),
@@ -95,4 +99,36 @@ MUTATIONS = [
     ("update.cu", "return scale < 1.0 ? scale : 1.0;", "return scale;", FUSED_UPDATE),
     ("update.cu", "if constexpr (kClears) write", "if constexpr (!kClears) write", FUSED_UPDATE),
     ("state_space_grad.cu", f"        {SYNC}\n        columns_of_token", "        columns_of_token", MIXER),
+]
+
+OPERATORS = "tests/gpu/test_cuda_on_cpu"
+RANKS = "tests/gpu/test_nccl_on_cpu"
+
+EDGES = [
+    # Channels are opened in an order that all ranks share.
+    ("gpu_backend/communicate/nccl_world.cpp", "    for (const auto& round : rounds) connect(round);\n", "",
+     "no strategy or schedule hangs at two ranks", RANKS),
+    # A list has arrived before another stream reads it.
+    ("gpu_backend/cuda/piece_lists.cpp", "    REHEARSE_CUDA(cudaStreamSynchronize(nullptr));\n", "",
+     "a list of pieces*", RANKS),
+    # Proposals that failed; products over nothing.
+    ("gpu_backend/cuda/gemm.cpp",
+     "    std::erase_if(plan.candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });\n", "",
+     "an algorithm that cuBLASLt proposes*", RANKS),
+    ("gpu_backend/cuda/gemm.cpp", "  if (g.k == 0) return nothing_plus(stream, g);\n", "",
+     "a product over nothing*", RANKS),
+    # Less alignment than an algorithm was chosen for: of a bias, of a matrix.
+    ("gpu_backend/cuda/ops/products.hpp", "  if (aligned(first)) return first;\n", "  return first;\n", "linear layers*",
+     OPERATORS, "tests/gpu/CMakeFiles/rehearse_cuda_on_cpu.dir/Unity/unity_ops_cxx.cxx"),
+    ("gpu_backend/cuda/gemm.cpp", "return x % 16 == 0 ? 16 : x % 8 == 0 ? 8 : x % 4 == 0 ? 4 : 2;", "return x == 0 ? 2 : 16;",
+     "matrices that begin at any element*", RANKS),
+    # A pool near its end; a graph that finds no memory.
+    ("gpu_backend/cuda/memory.cpp", "int never = 0;", "int never = 1;", "a pool of memory*", RANKS),
+    ("gpu_backend/cuda/recording.cpp", "    (void)cudaGetLastError();\n    return false;\n  }\n  check(status, \"cudaGraphLaunch\");",
+     "  }\n  check(status, \"cudaGraphLaunch\");", "a replay that finds no memory*", OPERATORS),
+    # Kernels are loaded at the start, and streams have queues of their own.
+    ("gpu_backend/cuda/cuda_environment.cpp", '{"CUDA_MODULE_LOADING", "EAGER"}, ', "",
+     "no schedule hangs at eight ranks", RANKS),
+    ("gpu_backend/cuda/cuda_environment.cpp", '"CUDA_DEVICE_MAX_CONNECTIONS", "32"', '"CUDA_DEVICE_MAX_CONNECTIONS", "1"',
+     "no schedule hangs at eight ranks", RANKS),
 ]

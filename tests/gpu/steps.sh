@@ -1,8 +1,16 @@
 # Read by first.sh and gpu.sh: runs steps, each with a time limit of its own, and writes what came of them to a table.
 #
-# TABLE is the file, LOGS the folder of the steps' output. FAILED is 1 once a step has failed or ran out of time.
+# TABLE is the file. LOGS is a folder for the steps' output, which goes out as one file, written anew after each step:
+# RESULTS/logs.tar.gz. FAILED is 1 once a step has failed or ran out of time.
 
 FAILED=0
+LOGS=$(mktemp -d)
+trap 'rm -rf "$LOGS"' EXIT
+# What earlier calls left in RESULTS.
+unpack() { [ ! -e "$1/logs.tar.gz" ] || tar -xzf "$1/logs.tar.gz" -C "$LOGS"; }
+pack() { tar -C "$LOGS" -czf "$1/logs.new" . && mv "$1/logs.new" "$1/logs.tar.gz"; }
+# What gpu.sh does besides when a step is done.
+after_step() { :; }
 # seconds FROM TO: with one decimal.
 seconds() { awk -v b="$1" -v e="$2" 'BEGIN { printf "%.1f", e - b }'; }
 row() { printf '| %s | %s | %s |\n' "$1" "$2" "$3" | tee -a "$TABLE"; }
@@ -19,7 +27,7 @@ table_of() {
 }
 
 # step NAME SECONDS COMMAND...    Output goes to LOGS/NAME.log, or to $OUTPUT and its errors to LOGS/NAME.err. A program
-# that is not there is said. Returns the exit status.
+# that is not there is said, and so is one that has no work here (exit status 77). Returns the exit status.
 step() {
   local name=$1 limit=$2 code=0 outcome=passed started log=$LOGS/$1.log
   shift 2
@@ -46,6 +54,8 @@ step() {
     *) outcome="FAILED ($code)" FAILED=1 ;;
   esac
   row "$name" "$outcome" "$(seconds "$started" "$(date +%s.%N)")"
+  pack "$results"
+  after_step
   [ "$code" -eq 0 ] || tail -n "${LINES_OF_FAULT:-12}" "$log"
   return $code
 }

@@ -216,11 +216,14 @@ Document summary(const Session& session, const Program& program, const TrainingS
     facts.rows.push_back(
         {"CUDA graphs",
          fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
-  if (device.name() == "cuda") facts.rows.push_back({"fused attention", cuda_attention(device)});
-  if (device.name() == "cuda")
+  if (device.name() == "cuda") {
+    facts.rows.push_back({"fused attention", cuda_attention(device)});
+    if (std::string who = cuda_convolutions(device); !who.empty())
+      facts.rows.push_back({"convolutions", std::move(who)});
     facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB",
                                                        cuda_memory(device).peak.value() / 1e6,
                                                        cuda_memory(device).capacity.value() / 1e6)});
+  }
   out.blocks.emplace_back(std::move(facts));
   out.records = {"",
                  {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},

@@ -142,7 +142,9 @@ bool supported(const OnCpuMatmul& p, const OnCpuLayout& a, const OnCpuLayout& b,
   if (a.type != b.type || (a.type == CUDA_R_64F) != wide || (p.scale == CUDA_R_64F) != wide) return false;
   if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return false;
   if (c.type != a.type && !(a.type == CUDA_R_16BF && c.type == CUDA_R_32F)) return false;
-  if ((p.reads_bias() || p.writes_bias()) && (p.bias == nullptr || p.bias_type != c.type || c.batch != 1)) return false;
+  // Of a batch all add the same bias (CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE is 0 unless it is set).
+  if ((p.reads_bias() || p.writes_bias()) && (p.bias == nullptr || p.bias_type != c.type)) return false;
+  if (p.writes_bias() && c.batch != 1) return false;
   if (p.epilogue == CUBLASLT_EPILOGUE_BGRADB && (p.transposes[0] != CUBLAS_OP_N || p.transposes[1] != CUBLAS_OP_T))
     return false;
   if ((p.gelu() || p.has_aux()) && (wide || c.batch != 1)) return false;
