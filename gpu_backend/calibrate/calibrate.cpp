@@ -135,6 +135,7 @@ class Calibration {
     }
     const MachinePace pace = measure_pace(team);
     collect(team, cases, samples, pace.slowest_to_mean, out);
+    std::erase_if(out, [](const DeviceProfile::Setting& made) { return made.operators.empty(); });
     for (DeviceProfile::Setting& made : out)
       if (pace.work > Seconds{0}) made.pace = pace.work;
     return out;
