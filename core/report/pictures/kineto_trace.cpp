@@ -213,6 +213,7 @@ class Writer {
     if (s.kind == SpanKind::copy)
       args += fmt::format(", \"bytes\": {:.0f}, \"task\": {}", s.bytes.value(), json_quoted(s.name));
     if (communicates(s)) args += fmt::format(", \"task\": {}, {}", json_quoted(s.name), message_fields(s));
+    if (s.peer >= 0) args += fmt::format(", \"{} Rank\": {}", s.kind == SpanKind::send ? "Dst" : "Src", s.peer);
     event(fmt::format(
         "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
         "{}, \"args\": {{{}}}}}",

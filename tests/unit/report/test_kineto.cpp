@@ -125,6 +125,15 @@ TEST_CASE("copies and the host's work are named and sorted as PyTorch's tools do
   }
 }
 
+TEST_CASE("a message names the rank at its other end", "[kineto]") {
+  Written w;
+  w.add(0, SpanKind::send, 0, 1e-3).peer = 4;
+  w.add(4, SpanKind::receive, 0, 1e-3).peer = 0;
+  const auto events = w.events("X");
+  CHECK(events.at(0).at("args").at("Dst Rank") == 4);
+  CHECK(events.at(1).at("args").at("Src Rank") == 0);
+}
+
 TEST_CASE("a collective names its group and counts elements at both sides", "[kineto]") {
   Written w;
   Span& s = w.add(0, SpanKind::collective, 0, 1e-3);
