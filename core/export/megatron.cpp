@@ -38,17 +38,6 @@ std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in
   return megatron_flags({{"strategy.recompute", value}, {"job.recompute_modules", s.recompute_modules}});
 }
 
-/// Layers of each chunk in model order; empty where all have as many.
-std::vector<std::int64_t> chunk_layers(const ExportInput& in) {
-  const StrategySettings& s = in.scenario.strategy;
-  std::vector<std::int64_t> out = s.layers_per_stage;
-  const std::int64_t layers = in.transformer->layers, chunks = std::int64_t{s.pp} * s.virtual_stages;
-  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c)
-    out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
-  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{}
-                                                                                        : out;
-}
-
 bool unequal_layers(const ExportInput& in) { return in.scenario.strategy.pp > 1 && !chunk_layers(in).empty(); }
 
 /// "Et*3|t*4|t*4|t*3L": embedding, decoder layers, further predictions and loss by chunk.
