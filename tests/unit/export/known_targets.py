@@ -99,7 +99,7 @@ IMPLIED = {
         "strategy.sequence_parallel": lambda s, f: s["strategy"]["sequence_parallel"] and int(f["parallelism.tensor_parallel_degree"]) > 1 or s["strategy"]["tp"] == 1,
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1 or PARTS in f,
-        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"]["layers_per_stage"])) == 1,
+        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"].get("layers_per_stage", []))) <= 1,
         "strategy.uneven_layers": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or s["(layers)"] % (s["strategy"]["pp"] * s["strategy"]["virtual_stages"]) == 0,
         "strategy.ep": lambda s, f: s["strategy"]["ep"] == 1,
         "strategy.etp": lambda s, f: s["strategy"]["ep"] == 1,
@@ -109,7 +109,7 @@ IMPLIED = {
         or f.get("quantize.linear.float8.recipe_name", "tensorwise") == s["training"]["fp8"]["recipe"],
     },
     "torchtitan_python": {
-        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"]["layers_per_stage"])) == 1,
+        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"].get("layers_per_stage", []))) <= 1,
         "strategy.uneven_layers": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or s["(layers)"] % (s["strategy"]["pp"] * s["strategy"]["virtual_stages"]) == 0,
         "strategy.ep": lambda s, f: s["strategy"]["ep"] == 1,
         "strategy.etp": lambda s, f: True,

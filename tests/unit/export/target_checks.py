@@ -173,7 +173,7 @@ def whole_model(target, parts, s, head):
     expect(target, names == ["tok_embeddings", *(f"layers.{k}" for k in range(layers_of(s))), "norm", head], f"modules {names}")
     stages = s["strategy"]["pp"] * s["strategy"]["virtual_stages"]
     shares = [sum(name.startswith("layers.") for name in part) for part in parts]
-    stated, balanced = s["strategy"]["layers_per_stage"], s["strategy"]["balance"] != "none"
+    stated, balanced = s["strategy"].get("layers_per_stage"), s["strategy"].get("balance", "none") != "none"
     expect(target, len(parts) == stages and (shares == stated if stated else balanced or max(shares) - min(shares) <= 1), f"shares {shares}")
 
 
