@@ -75,7 +75,7 @@ IMPLIED = {
         "strategy.virtual_stages": lambda s, f: int(f.get("--num-virtual-stages-per-pipeline-rank", 0)) == s["strategy"]["virtual_stages"]
         or f.get("--pipeline-model-parallel-layout", "").count("|") + 1 == s["strategy"]["pp"] * s["strategy"]["virtual_stages"],
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1 or s["strategy"]["schedule"] == "1f1b" or "--pipeline-model-parallel-layout" in f,
-        "strategy.recompute_modules": lambda s, f: s["strategy"]["recompute"] != "selective" or f["--recompute-modules"] == text(s["strategy"]["recompute_modules"]),
+        "strategy.recompute_modules": lambda s, f: s["strategy"]["recompute"] != "selective" or f.get("--recompute-modules") == text(s["strategy"]["recompute_modules"]),
         "strategy.recompute_method": lambda s, f: f.get("--recompute-method") == s["strategy"]["recompute_method"],
         "strategy.recompute_layers": lambda s, f: f.get("--recompute-num-layers") == str(s["strategy"]["recompute_layers"]),
         "strategy.bucket": lambda s, f: "--overlap-grad-reduce" not in f,
