@@ -63,6 +63,9 @@ void add_model(Mapped& mapped, const Flags& flags);
 /// The model, for targets that train decoder stacks only. Throws Error (usage) that says so for any other network.
 [[nodiscard]] const TransformerConfig& trained_by(const std::string& target, const ExportInput& input);
 
+/// Layers of each of the pp * virtual_stages chunks in model order; empty where all have as many. Of decoder stacks.
+[[nodiscard]] std::vector<std::int64_t> chunk_layers(const ExportInput& input);
+
 /// A registry entry from a table.
 [[nodiscard]] bool enter(std::string name, std::string summary, const std::vector<Rule>& rules, Exporter exporter);
 

@@ -47,7 +47,7 @@ void KinetoEntry::clear() {
     s->clear();
   timed = lasting = false;
   ts = dur = 0;
-  correlation = sequence = stream = device = -1;
+  correlation = sequence = stream = device = source = destination = -1;
   group_size = 0;
   elements_in = elements_out = elements_hint = -1;
 }
@@ -126,6 +126,8 @@ std::int32_t KinetoEvents::call_of(Process& process, const KinetoEntry& e) {
   call.members = rank_list(e.members);
   call.group_size = e.group_size > 0 ? static_cast<int>(e.group_size) : static_cast<int>(call.members.size());
   call.sequence = e.sequence;
+  const std::int64_t peer = call.op == "send" ? e.destination : call.op == "receive" ? e.source : -1;
+  call.peer = peer >= 0 && peer < 100'000'000 ? static_cast<int>(peer) : -1;
   const double elements = std::max(e.elements_in, e.elements_out);
   if (const auto element = element_bytes(e.dtype); element && elements >= 0) {
     call.bytes = Bytes{*element * elements};

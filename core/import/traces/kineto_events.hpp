@@ -20,6 +20,7 @@ struct KinetoEntry {
   double ts = 0, dur = 0;                       ///< Microseconds.
   // Of "args":
   std::int64_t correlation = -1, sequence = -1, stream = -1, device = -1, group_size = 0;
+  std::int64_t source = -1, destination = -1;  ///< "Src Rank", "Dst Rank": of the job, of a message.
   /// "In msg nelems", "Out msg nelems", of the first of "Input Dims".
   double elements_in = -1, elements_out = -1, elements_hint = -1;
   /// `label` is "name", of a process; `cls` is "class".

@@ -45,14 +45,14 @@ TEST_CASE("Every target says what it has no flag for") {
     CHECK(left_out(e, "training.optimizer"));
     const Plan uneven =
         with({"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
-    if (std::string(target) != "megatron") CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
+    CHECK(left_out(uneven.to(target), "strategy.layers_per_stage") == (std::string(target) == "deepspeed"));
   }
 }
 
 TEST_CASE("Targets that train decoder stacks refuse other networks") {
   for (const char* scenario : {"resnet50_v100_8.json", "dcgan_v100_8.json"}) {
     const Plan plan(scenario);
-    for (const char* target : {"megatron", "torchtitan"}) CHECK_THROWS_AS(plan.to(target), Error);
+    for (const char* target : {"megatron", "torchtitan", "torchtitan_python"}) CHECK_THROWS_AS(plan.to(target), Error);
     CHECK(!plan.to("torchrun").files.empty());
   }
 }
@@ -117,6 +117,57 @@ TEST_CASE("Flags name keys that a scenario has") {
   keys.insert("strategy");
   for (const auto& target : exporters().entries())
     for (const ParameterHelp& rule : target.parameters) CHECK(keys.contains(rule.name));
+}
+
+TEST_CASE("torchtitan's stages of unequal layers are named module by module, with the head as each release calls it") {
+  const Plan plan(
+      "llama3_70b_h100_64.json",
+      {"strategy.zero_stage=0", "strategy.fsdp.enabled=true", "strategy.dp_shard=2", "strategy.virtual_stages=1",
+       "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21", "kernels.cuda_graphs=false"});
+  for (const auto& [target, head] : {std::pair{"torchtitan", "output"}, {"torchtitan_python", "lm_head"}}) {
+    const std::string parts = text_of(plan.to(target), "parallelism.module_fqns_per_model_part");
+    CHECK(parts.starts_with("tok_embeddings layers.0 layers.1 "));
+    CHECK(parts.ends_with(std::string("layers.79 norm ") + head));
+  }
+}
+
+TEST_CASE("accelerate's file says the kind of job, and sizes only where the kind does not") {
+  const std::vector<std::string> alone{"strategy.tp=1", "strategy.sequence_parallel=false", "strategy.dp=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), alone.begin(), alone.end());
+    return Plan("llama3_8b_h100_8.json", more).to("accelerate");
+  };
+  const std::string sizes = "parallelism_config.parallelism_config_";
+  const Exported replicas = with({"strategy.zero_stage=0"}), zero = with({"strategy.zero_stage=2"}),
+                 shards = with({"strategy.zero_stage=0", "strategy.fsdp.enabled=true"});
+  CHECK(text_of(replicas, "distributed_type") == "MULTI_GPU");
+  CHECK(text_of(zero, "distributed_type") == "DEEPSPEED");
+  CHECK(text_of(zero, "deepspeed_config.zero_stage") == "2");
+  CHECK(text_of(shards, "distributed_type") == "FSDP");
+  CHECK(text_of(shards, "fsdp_config.fsdp_version") == "2");
+  for (const Exported* e : {&replicas, &zero, &shards}) {
+    CHECK(text_of(*e, "num_processes") == "8");
+    CHECK(text_of(*e, sizes + "dp_shard_size").empty());
+  }
+  const Exported hybrid = Plan("llama3_8b_hsdp_h100_64.json").to("accelerate");
+  CHECK(text_of(hybrid, sizes + "dp_replicate_size") == "8");
+  CHECK(text_of(hybrid, sizes + "dp_shard_size") == "8");
+  CHECK_THROWS_WITH(Plan("llama3_8b_h100_8.json", {"strategy.zero_stage=0"}).to("accelerate"),
+                    Catch::Matchers::ContainsSubstring("parallelism_config.py"));
+  CHECK_THROWS_WITH(Plan("llama3_70b_h100_64.json").to("accelerate"), Catch::Matchers::ContainsSubstring("pipelines"));
+}
+
+TEST_CASE("PyTorch's wrappers are told what the plan says, each by its own words") {
+  const Plan plan("llama3_8b_hsdp_h100_64.json", {"strategy.fsdp.reshard_after_forward=never"});
+  const Exported one = plan.to("fsdp1"), two = plan.to("fsdp2");
+  CHECK(text_of(one, "FullyShardedDataParallel.sharding_strategy") == "_HYBRID_SHARD_ZERO2");
+  CHECK(text_of(two, "fully_shard.reshard_after_forward") == "false");
+  for (const Exported* e : {&one, &two}) {
+    CHECK(text_of(*e, "mesh.dp_replicate") == "8");
+    CHECK(text_of(*e, "batch.per_rank") == "1");
+    REQUIRE(file(*e, "fsdp.py") != nullptr);
+  }
+  CHECK_THROWS_WITH(Plan("llama3_8b_h100_8.json").to("fsdp2"), Catch::Matchers::ContainsSubstring("fsdp.enabled=true"));
 }
 
 TEST_CASE("Megatron's arguments follow the plan") {

@@ -107,6 +107,19 @@ TEST_CASE("Fields of a call are taken from its kernel") {
   CHECK(t.events[0].begin.value() == Approx(0.5e-6));
 }
 
+TEST_CASE("A message's peer is the rank that sends it or gets it") {
+  const std::string message = R"(, "Collective name": "{}", "In msg nelems": 4, "dtype": "Float", "{} Rank": 3)";
+  const auto peer = [&](const char* name, const char* end) {
+    return read(trace(kernel("ncclDevKernel_SendRecv", 1, 2, 5, fmt::format(fmt::runtime(message), name, end))))
+        .calls.at(0)
+        .peer;
+  };
+  CHECK(peer("send", "Dst") == 3);
+  CHECK(peer("recv", "Src") == 3);
+  CHECK(peer("send", "Src") == -1);
+  CHECK(peer("allreduce", "Dst") == -1);
+}
+
 TEST_CASE("Host work is not device time") {
   const RankTrace t = read(
       trace(kernel("gemm", 10, 5) +
