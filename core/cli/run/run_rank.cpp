@@ -292,7 +292,7 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
     keep_freed_memory();
     const Cores cores;
     const bool divided = !place.launched && cores.chosen();  // By the launcher.
-    set_blas_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
+    set_cpu_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
     return make_cpu_device(numerics_of(arguments));
   }
   const std::vector<std::string> set = set_cuda_environment(place.ranks);
