@@ -74,7 +74,7 @@ struct Executor::Impl {
         data(source),
         options(std::move(o)),
         plan(p, t.rank()),
-        preparation(plan, d, t, observed) {
+        preparation(plan, d, t, source, observed) {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/import/traces/cpu_operators.hpp"
 #include "core/import/traces/job_trace.hpp"
 #include "core/import/traces/read_trace.hpp"
 
@@ -61,6 +62,7 @@ class KinetoEvents {
   };
 
   [[noreturn]] void fail(const std::string& what) const;
+  void host_event(std::int32_t thread, const KinetoEntry& e);
   void device_event(const KinetoEntry& e);
   std::int32_t call_of(Process& process, const KinetoEntry& e);
   void complete_calls(Process& process);
@@ -79,6 +81,7 @@ class KinetoEvents {
   std::map<std::string, Process> processes_;
   std::vector<Launch> launches_;
   std::vector<Mark> marks_;
+  CpuOperators operators_;  ///< Empty from the first device event on.
   std::vector<StepWindow> steps_;
 };
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gpu_backend/cpu/team.hpp"
 #include "gpu_backend/execute/operator.hpp"
 
 namespace rehearse {
@@ -15,19 +16,18 @@ namespace rehearse {
 inline constexpr std::size_t kMaxRank = 5;
 using Index = std::array<std::int64_t, kMaxRank>;
 
-/// Calls `f(index, starts, length)` for every row (last dimension) of the elements that are this rank's own: `index`
-/// counts in own coordinates, `starts[i]` is the row's first element in the storage of operand i. All operands have the
-/// same own elements.
+/// Calls `f(index, starts, length)` for rows [from, to), as own_rows() counts them.
 template <std::size_t N, class F>
-void own_rows(const std::array<const TensorView*, N>& views, F f) {
+void rows_between(const std::array<const TensorView*, N>& views, std::int64_t from, std::int64_t to, const F& f) {
   const Held& first = *views[0]->held;
   const std::size_t rank = first.extents.size();
-  if (rank > kMaxRank) throw std::logic_error("a tensor of more than five dimensions");
-  if (rank == 0) return;
-  std::int64_t rows = 1;
-  for (std::size_t d = 0; d + 1 < rank; ++d) rows *= first.inner[d].length;
   Index index{};
-  for (std::int64_t r = 0; r < rows; ++r) {
+  for (std::size_t d = rank - 1, rest = static_cast<std::size_t>(from); d-- > 0;) {
+    const auto n = static_cast<std::size_t>(first.inner[d].length);
+    index[d] = static_cast<std::int64_t>(rest % n);
+    rest /= n;
+  }
+  for (std::int64_t r = from; r < to; ++r) {
     std::array<std::int64_t, N> starts;
     for (std::size_t i = 0; i < N; ++i) {
       const Held& h = *views[i]->held;
@@ -41,6 +41,34 @@ void own_rows(const std::array<const TensorView*, N>& views, F f) {
       index[d] = 0;
     }
   }
+}
+
+/// Calls `f(index, starts, length)` for every row (last dimension) of the elements that are this rank's own: `index`
+/// counts in own coordinates, `starts[i]` is the row's first element in the storage of operand i. All operands have the
+/// same own elements.
+template <std::size_t N, class F>
+void own_rows(const std::array<const TensorView*, N>& views, F f) {
+  const Held& first = *views[0]->held;
+  const std::size_t rank = first.extents.size();
+  if (rank > kMaxRank) throw std::logic_error("a tensor of more than five dimensions");
+  if (rank == 0) return;
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < rank; ++d) rows *= first.inner[d].length;
+  rows_between(views, 0, rows, f);
+}
+
+/// The same where rows are nobody else's business: several threads share them.
+template <std::size_t N, class F>
+void shared_rows(const std::array<const TensorView*, N>& views, const F& f) {
+  constexpr std::int64_t kLeastElements = 1 << 13;
+  const Held& first = *views[0]->held;
+  const std::size_t rank = first.extents.size();
+  if (rank > kMaxRank) throw std::logic_error("a tensor of more than five dimensions");
+  if (rank == 0) return;
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < rank; ++d) rows *= first.inner[d].length;
+  share(rows, 1 + kLeastElements / std::max<std::int64_t>(1, first.inner[rank - 1].length),
+        [&](std::int64_t from, std::int64_t to) { rows_between(views, from, to, f); });
 }
 
 /// The same element by element: `f(starts)` with the element's place in every operand.

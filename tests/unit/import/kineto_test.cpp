@@ -130,6 +130,23 @@ TEST_CASE("Host work is not device time") {
   CHECK(t.all_events == 4);
 }
 
+TEST_CASE("Without a device, operators of the CPU count with their own time") {
+  const auto op = [](const std::string& name, double ts, double dur) {
+    return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}", "pid": 9, "tid": 9, "ts": {}, "dur": {}}})", name,
+                       ts, dur);
+  };
+  const RankTrace t = read(trace(op("aten::linear", 10, 100) + "," + op("aten::t", 12, 8) + "," +
+                                 op("aten::addmm", 20, 80) + "," + op("aten::relu", 120, 5)));
+  double linear = 0, all = 0;
+  for (const DeviceEvent& e : t.events) {
+    all += e.duration.value();
+    if (t.names.at(static_cast<std::size_t>(e.name)) == "aten::linear") linear += e.duration.value();
+    if (t.names.at(static_cast<std::size_t>(e.name)) == "aten::addmm") CHECK(e.cls == OperationClass::matmul);
+  }
+  CHECK(all == Approx(105e-6));
+  CHECK(linear == Approx(12e-6));
+}
+
 TEST_CASE("Chrome's bare list of events is read, too") {
   CHECK(read("[" + kernel("gemm", 10, 5) + "]").events.size() == 1);
 }
