@@ -1,8 +1,7 @@
 #include <sys/resource.h>
 
-#include <catch2/catch_test_macros.hpp>
-
 #include "core/base/memory_room.hpp"
+#include "tests/support/catch.hpp"
 
 using namespace rehearse;
 
