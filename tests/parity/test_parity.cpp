@@ -284,8 +284,8 @@ TEST_CASE("two networks take batch statistics over all replicas", "[parity]") {
 }
 
 TEST_CASE("loss falls on one rank", "[parity]") {
-  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid,
-                        Net::mlp, Net::segmenter}) {
+  for (const Net net :
+       {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid, Net::segmenter}) {
     INFO(static_cast<int>(net));
     const std::vector<double>& losses = one_rank(net).losses;
     const auto mean = [](auto from) { return std::accumulate(from, from + 5, 0.0) / 5; };
@@ -293,12 +293,15 @@ TEST_CASE("loss falls on one rank", "[parity]") {
   }
 }
 
-TEST_CASE("loss falls where a global mean stands before the classes, in more steps", "[parity]") {
-  Job job = small_job(Net::cnn);
-  job.workload.training.learning_rate = 3e-2;
-  const std::vector<double> losses = run(spread(job, {}), 120, Numerics::fp32).losses;
-  CHECK(std::accumulate(losses.end() - 20, losses.end(), 0.0) / 20 <
-        std::accumulate(losses.begin(), losses.begin() + 20, 0.0) / 20 - 0.1);
+TEST_CASE("loss of networks that begin with small weights falls in more steps", "[parity]") {
+  for (const Net net : {Net::cnn, Net::mlp}) {
+    INFO(static_cast<int>(net));
+    Job job = small_job(net);
+    job.workload.training.learning_rate = 3e-2;
+    const std::vector<double> losses = run(spread(job, {}), 120, Numerics::fp32).losses;
+    CHECK(std::accumulate(losses.end() - 20, losses.end(), 0.0) / 20 <
+          std::accumulate(losses.begin(), losses.begin() + 20, 0.0) / 20 - 0.1);
+  }
 }
 
 TEST_CASE("two strategies together give the result of one rank", "[parity]") { CHECK(check_pairs(kFewSteps) > 100); }
