@@ -53,8 +53,8 @@ template <class T>
 class WindowColumns {
  public:
   WindowColumns(const ConvolutionShapes& s, std::int64_t samples)
-      : s_(s), wide_(samples * s.small.pixels()), values_(static_cast<std::size_t>(s.rows() * wide_)) {}
-  [[nodiscard]] T* data() { return values_.data(); }
+      : s_(s), wide_(samples * s.small.pixels()), values_(scratch(static_cast<std::size_t>(s.rows() * wide_))) {}
+  [[nodiscard]] T* data() { return values_; }
   [[nodiscard]] std::int64_t wide() const { return wide_; }
 
   /// `large(sample)` is where a sample's channels of this group begin.
@@ -62,8 +62,8 @@ class WindowColumns {
   void take(std::int64_t samples, const Large& large) {
     each_channel(samples, [&](std::int64_t ch, std::int64_t sample) {
       const T* from = large(sample) + ch * s_.large.pixels();
-      T* to = values_.data() + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
-      for (std::int64_t k = 0; k < s_.windows.elements(); ++k) std::fill_n(to + k * wide_, s_.small.pixels(), T{0});
+      T* to = values_ + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
+      clear_outside(to);
       meet(s_.small, s_.large, s_.windows,
            [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
              if (stride == 1)
@@ -78,7 +78,7 @@ class WindowColumns {
   template <class Large>
   void add_to(std::int64_t samples, const Large& large) {
     each_channel(samples, [&](std::int64_t ch, std::int64_t sample) {
-      const T* from = values_.data() + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
+      const T* from = values_ + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
       T* to = large(sample) + ch * s_.large.pixels();
       meet(s_.small, s_.large, s_.windows,
            [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
@@ -101,9 +101,38 @@ class WindowColumns {
           });
   }
 
+  /// Zeros where a channel's windows meet nothing.
+  void clear_outside(T* of_channel) const {
+    const std::array<std::int64_t, 3>& n = s_.small.length;
+    std::int64_t k = 0;
+    for (std::int64_t k0 = 0; k0 < s_.windows.kernel[0]; ++k0) {
+      for (std::int64_t k1 = 0; k1 < s_.windows.kernel[1]; ++k1) {
+        for (std::int64_t k2 = 0; k2 < s_.windows.kernel[2]; ++k2, ++k) {
+          const Meeting a = meeting(s_.small, s_.large, s_.windows, 0, k0),
+                        b = meeting(s_.small, s_.large, s_.windows, 1, k1),
+                        c = meeting(s_.small, s_.large, s_.windows, 2, k2);
+          T* row = of_channel + k * wide_;
+          for (std::int64_t x = 0; x < n[0]; ++x) {
+            for (std::int64_t y = 0; y < n[1]; ++y, row += n[2]) {
+              const bool met = x >= a.begin && x < a.end && y >= b.begin && y < b.end && c.begin < c.end;
+              std::fill(row, row + (met ? c.begin : n[2]), T{0});
+              if (met) std::fill(row + c.end, row + n[2], T{0});
+            }
+          }
+        }
+      }
+    }
+  }
+  /// A thread's own, kept from one convolution to the next: fresh pages would be cleared for each.
+  static T* scratch(std::size_t elements) {
+    static thread_local std::vector<T> kept;
+    if (kept.size() < elements) kept.resize(elements);
+    return kept.data();
+  }
+
   const ConvolutionShapes& s_;
   std::int64_t wide_;
-  std::vector<T> values_;
+  T* values_;
 };
 
 /// Calls f(first sample, samples, group) for all samples, so many at once that their columns are enough.

@@ -25,10 +25,13 @@ struct Relu {
     const T slope = slope_of<T>(c);
     shared_rows<3>({&x, &y, &c.operand(1)}, [&](const Index&, const auto& at, std::int64_t n) {
       const T* from = x.as<T>() + at[0];
-      if (masked)
-        for (std::int64_t i = 0; i < n; ++i) c.operand(1).as<std::uint8_t>()[at[2] + i] = from[i] > T{0} ? 1 : 0;
+      if (masked) {
+        std::uint8_t* __restrict mask = c.operand(1).as<std::uint8_t>() + at[2];
+        for (std::int64_t i = 0; i < n; ++i) mask[i] = from[i] > T{0} ? 1 : 0;
+      }
       T* to = y.as<T>() + at[1];
-      for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] > T{0} ? from[i] : slope * from[i];
+      const T below = slope;
+      for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * (from[i] > T{0} ? T{1} : below);  // No branch to foresee.
     });
   }
 };
@@ -44,7 +47,8 @@ struct ReluGrad {
         const T* from = dy.as<T>() + at[0];
         const auto* of = known + at[1];
         T* to = dx.as<T>() + at[2];
-        for (std::int64_t i = 0; i < n; ++i) to[i] = of[i] > 0 ? from[i] : slope * from[i];
+        const T below = slope;
+        for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * (of[i] > 0 ? T{1} : below);
       });
     };
     if (mask)
