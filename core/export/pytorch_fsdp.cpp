@@ -220,7 +220,7 @@ Exported write_fsdp(const ExportInput& in) {
   refuse_what_cannot_start(fmt::format("PyTorch's FSDP{}", version), fsdp_start(), in);
   Mapped m = map_settings(in, rules_fsdp<version>(), "PyTorch");
   round_tokens(m, in, in.scenario.training.global_batch * in.scenario.training.sequence_length, "steps");
-  if (in.scenario.kernels.compile == false) {
+  if (!in.scenario.kernels.compile) {
     m.flags.push_back({"compile_blocks", false});
     m.settings.push_back({"kernels.compile", "false", "compile_blocks", "false"});
   }

@@ -155,25 +155,29 @@ OnnxNode onnx_node_of(std::string_view bytes, const std::string& origin) {
   return out;
 }
 
+/// Calls f(field) for each field `number` of a message.
+template <class F>
+void each_field(std::string_view bytes, const std::string& origin, std::uint32_t number, const F& f) {
+  OnnxField field;
+  for (OnnxMessage m(bytes, origin); m.next(field);)
+    if (field.number == number) f(field);
+}
+
 /// Name and sizes of an input or output: ValueInfoProto.type.tensor_type.shape.dim.dim_value.
 OnnxTensor onnx_value_of(std::string_view bytes, const std::string& origin) {
   OnnxTensor out;
-  OnnxField f, g, h, i, j;
-  for (OnnxMessage m(bytes, origin); m.next(f);) {
-    if (f.number == 1) out.name = f.bytes;
-    if (f.number != 2) continue;
-    for (OnnxMessage type(f.bytes, origin); type.next(g);)
-      if (g.number == 1)
-        for (OnnxMessage tensor(g.bytes, origin); tensor.next(h);)
-          if (h.number == 2)
-            for (OnnxMessage shape(h.bytes, origin); shape.next(i);)
-              if (i.number == 1) {
-                std::int64_t size = 1;  // A size that has a name is the batch's.
-                for (OnnxMessage dim(i.bytes, origin); dim.next(j);)
-                  if (j.number == 1) size = static_cast<std::int64_t>(j.value);
-                out.shape.push_back(size);
-              }
-  }
+  each_field(bytes, origin, 1, [&](const OnnxField& name) { out.name = name.bytes; });
+  const auto add_size = [&](const OnnxField& dim) {
+    std::int64_t size = 1;  // A size that has a name is the batch's.
+    each_field(dim.bytes, origin, 1, [&](const OnnxField& value) { size = static_cast<std::int64_t>(value.value); });
+    out.shape.push_back(size);
+  };
+  each_field(bytes, origin, 2, [&](const OnnxField& type) {
+    each_field(type.bytes, origin, 1, [&](const OnnxField& tensor) {
+      each_field(tensor.bytes, origin, 2,
+                 [&](const OnnxField& shape) { each_field(shape.bytes, origin, 1, add_size); });
+    });
+  });
   return out;
 }
 

@@ -221,13 +221,9 @@ std::vector<RankTrace> KinetoEvents::finish() {
     rest.correlations.insert(rest.correlations.end(), process.correlations.begin(), process.correlations.end());
     process = {};
   }
+  if (out.empty() && rest.events.empty() && operators_.size() > 0) rest.events = operators_.own_times();
   if (!rest.events.empty()) {
     rest.rank = std::max(rank, 0);
-    out.push_back(trace_of(std::move(rest)));
-  }
-  if (out.empty() && operators_.size() > 0) {
-    rest.rank = std::max(rank, 0);
-    rest.events = operators_.own_times();
     out.push_back(trace_of(std::move(rest)));
   }
   if (out.empty())
