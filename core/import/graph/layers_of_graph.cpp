@@ -62,10 +62,11 @@ class LayersOfGraph {
     if (n.kind == "output") return add_output(n);
     std::vector<int> inputs;
     for (const std::string& from : n.inputs) inputs.push_back(layer_of_.at(from));
-    if (n.kind == "same" || n.kind.empty()) {
+    const bool same = n.kind == "same" || (n.kind == "concat" && inputs.size() == 1);
+    if (same || n.kind.empty()) {
       if (n.kind.empty()) leave_out(n);
       if (inputs.size() != 1) refuse_node(origin_, n, "it reads several tensors, and hands on one");
-      if (n.kind == "same" && inputs[0] >= 0 && n.shape.size() == 2 && takes_all_pixels(nth(layers, inputs[0]))) {
+      if (same && inputs[0] >= 0 && n.shape.size() == 2 && takes_all_pixels(nth(layers, inputs[0]))) {
         nth(layers, inputs[0]).kind = "global_pool";
         nth(layers, inputs[0]).keys.clear();
       }

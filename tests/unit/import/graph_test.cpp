@@ -127,6 +127,13 @@ TEST_CASE("an operator that changes nothing we count is left out, and said") {
   CHECK(g.imported().unknown == std::map<std::string, int>{{"Hardswish", 1}});
 }
 
+TEST_CASE("one tensor joined to nothing is itself") {
+  FxGraph g;
+  const std::string x = g.convolution(g.add("placeholder", {}, {2, 3, 8, 8}), 3, 4);
+  (void)g.add("output", {g.convolution(g.add("cat", {x}, {2, 4, 8, 8}), 4, 4)}, {2, 4, 8, 8});
+  CHECK(g.imported().parameters == 3 * 4 * 9 + 4 * 4 * 9);
+}
+
 TEST_CASE("an operator that changes shapes or has parameters is refused by name") {
   FxGraph pads, learns;
   (void)pads.add("output", {pads.add("pad", {pads.add("placeholder", {}, {2, 3, 8, 8})}, {2, 3, 9, 9})}, {2, 3, 9, 9});
