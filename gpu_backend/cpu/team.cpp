@@ -53,7 +53,8 @@ class Team {
   [[nodiscard]] int size() const { return size_; }
 
   void share(std::int64_t n, std::int64_t least, const TeamWork& work) {
-    const std::int64_t parts = std::min<std::int64_t>(n / std::max<std::int64_t>(1, least), kPartsAThread * size_);
+    const std::int64_t parts =
+        std::min<std::int64_t>(n / std::max<std::int64_t>(1, least), std::int64_t{kPartsAThread} * size_);
     std::unique_lock one(sharing_, std::defer_lock);
     if (parts < 2 || size_ < 2 || t_in_part || !one.try_lock()) return work(0, n);
     const auto job = std::make_shared<TeamJob>();

@@ -59,7 +59,7 @@ struct GivenWeights::Fit {
 
 GivenWeights::Fit GivenWeights::fit(const WeightNames& scheme, WeightPieces pieces) {
   Fit out;
-  for (auto& [parameter, list] : pieces)
+  for (auto& [parameter, list] : pieces) {
     for (WeightPiece& piece : list) {
       std::optional<WeightFiles::Found> found;
       for (const std::string& spelling : scheme.spellings(piece.name))
@@ -74,6 +74,7 @@ GivenWeights::Fit GivenWeights::fit(const WeightNames& scheme, WeightPieces piec
                                         fmt::join(piece.shape, ", "), parameter);
       }
     }
+  }
   out.pieces = std::move(pieces);
   return out;
 }
