@@ -27,6 +27,9 @@ import tensor_files
 STEPS = 20
 TOLERANCES = {"fp64": 1e-9, "fp32": 1e-4}
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32}
+# Of the rate, for ResNets in fp32. At rates that learn these few images, PyTorch's own losses in fp32 leave its losses in fp64 by 1 % within
+# twenty steps (ResNet-18, SGD at 1e-3): what normalisation over few samples makes of a rounding.
+GENTLE = 5e-4
 TRANSFORMER = {"vocab_size": 96, "initializer_range": 0.02}
 LLAMA = {**TRANSFORMER, "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
          "max_position_embeddings": 32, "attention_dropout": 0.0, "tie_word_embeddings": False}
@@ -243,6 +246,8 @@ def check(program, name):
         for rule_name, rule in RULES.items():
             if name == "resnet50" and (precision, rule_name) != ("fp32", "sgd"):
                 continue  # Seconds a step: what is told apart here, ResNet-18 tells in all four.
+            if precision == "fp32" and name.startswith("resnet"):
+                rule = {**rule, "rate": rule["rate"] * GENTLE}
             with tempfile.TemporaryDirectory() as temporary:
                 folder = pathlib.Path(temporary)
                 tensor_files.save(folder / "begin.safetensors", {k: v.numpy() for k, v in case.rename(state).items()})
