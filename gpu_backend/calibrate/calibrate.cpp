@@ -117,7 +117,7 @@ class Calibration {
              team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
         if (team.device().queues()) {
           if ((pass > 0 || first >= order.copies) && time_is_over(team, begin, seconds)) break;
-          repeat(team, cases[order.cases[first]], each, samples[order.cases[first]]);
+          repeat(team, cases[order.cases[first]], each, begin + seconds, samples[order.cases[first]]);
         } else {
           const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
           repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
@@ -184,13 +184,17 @@ class Calibration {
     return late[0] > 0;
   }
 
-  static void repeat(Team& team, const KernelCase& what, double seconds, std::vector<double>& samples) {
+  /// About `seconds`, and no more than once where the time of all cases ends (`latest`, as ComputeDevice::now()).
+  static void repeat(Team& team, const KernelCase& what, double seconds, double latest, std::vector<double>& samples) {
     const double begin = team.device().now();
     KernelRun run(team.device(), what);
     (void)run.once();
     team.meet();
-    for (int i = 0; i < kCalibrateMost && (i < kCalibrateLeast || team.device().now() - begin < seconds); ++i)
+    for (int i = 0; i < kCalibrateMost; ++i) {
+      const double now = team.device().now();
+      if (i >= 1 && (now >= latest || (i >= kCalibrateLeast && now - begin >= seconds))) break;
       samples.push_back(run.once());
+    }
   }
 
   /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how
