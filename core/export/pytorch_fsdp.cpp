@@ -141,57 +141,37 @@ const std::vector<StartRule>& fsdp_start() {
   return rules;
 }
 
-/// The module that calls the wrappers on the user's model.
-const char* const kModuleOfFsdp2 =
+/// The module that calls the wrappers on the user's model, in four parts: what it imports, how it begins, the wrapper's
+/// arguments, and the wrapping.
+constexpr const char* kImports[] = {
+    R"(import json
+
+import torch
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel
+from torch.distributed.fsdp import MixedPrecision, ShardingStrategy
+)",
     R"(import json
 
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+)"};
 
+constexpr const char* kBegin =
+    R"(
 
 def shard(model, blocks, path="fsdp.json"):
     """Shards `model`, each of `blocks` (names of its submodules, one per layer) a unit of its own."""
     with open(path) as f:
         plan = json.load(f)
-    told, mesh = plan["fully_shard"], plan["mesh"]
-    sizes = (mesh["dp_replicate"], mesh["dp_shard"])
-    names = ("dp_replicate", "dp_shard")
-    if sizes[0] == 1:
-        sizes, names = sizes[1:], names[1:]
-    how = {
-        "mesh": init_device_mesh("cuda", sizes, mesh_dim_names=names),
-        "reshard_after_forward": told["reshard_after_forward"],
-        "mp_policy": MixedPrecisionPolicy(**{k: getattr(torch, v) for k, v in told["mp_policy"].items()}),
-        "offload_policy": CPUOffloadPolicy() if told.get("cpu_offload") else OffloadPolicy(),
-    }
-    for name in blocks:
-        parent, _, child = name.rpartition(".")
-        block = model.get_submodule(name)
-        if plan["checkpoint_blocks"]:
-            block = checkpoint_wrapper(block)
-        if plan["compile_blocks"]:
-            block.compile()
-        setattr(model.get_submodule(parent), child, fully_shard(block, **how))
-    return fully_shard(model, **how)
+    told, mesh = plan["{0}"], plan["mesh"]
 )";
 
-const char* const kModuleOfFsdp1 =
-    R"(import json
-
-import torch
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
-
-
-def shard(model, blocks, path="fsdp.json"):
-    """Shards `model`, each of `blocks` (names of its submodules, one per layer) a unit of its own."""
-    with open(path) as f:
-        plan = json.load(f)
-    told, mesh = plan["FullyShardedDataParallel"], plan["mesh"]
-    prefetch = told["backward_prefetch"]
+constexpr const char* kArguments[] = {
+    R"(    prefetch = told["backward_prefetch"]
     how = {
         "sharding_strategy": ShardingStrategy[told["sharding_strategy"]],
         "mixed_precision": MixedPrecision(**{k: getattr(torch, v) for k, v in told["mixed_precision"].items()}),
@@ -204,16 +184,37 @@ def shard(model, blocks, path="fsdp.json"):
     if mesh["dp_replicate"] > 1:
         sizes = (mesh["dp_replicate"], mesh["dp_shard"])
         how["device_mesh"] = init_device_mesh("cuda", sizes, mesh_dim_names=("dp_replicate", "dp_shard"))
-    for name in blocks:
+)",
+    R"(    sizes = (mesh["dp_replicate"], mesh["dp_shard"])
+    names = ("dp_replicate", "dp_shard")
+    if sizes[0] == 1:
+        sizes, names = sizes[1:], names[1:]
+    how = {
+        "mesh": init_device_mesh("cuda", sizes, mesh_dim_names=names),
+        "reshard_after_forward": told["reshard_after_forward"],
+        "mp_policy": MixedPrecisionPolicy(**{k: getattr(torch, v) for k, v in told["mp_policy"].items()}),
+        "offload_policy": CPUOffloadPolicy() if told.get("cpu_offload") else OffloadPolicy(),
+    }
+)"};
+
+constexpr const char* kWrapping =
+    R"(    for name in blocks:
         parent, _, child = name.rpartition(".")
         block = model.get_submodule(name)
         if plan["checkpoint_blocks"]:
             block = checkpoint_wrapper(block)
         if plan["compile_blocks"]:
             block.compile()
-        setattr(model.get_submodule(parent), child, FullyShardedDataParallel(block, **how))
-    return FullyShardedDataParallel(model, **how)
+        setattr(model.get_submodule(parent), child, {0}(block, **how))
+    return {0}(model, **how)
 )";
+
+template <int version>
+std::string module_of_fsdp() {
+  const char* const wrapper = version == 2 ? "fully_shard" : "FullyShardedDataParallel";
+  return std::string(kImports[version - 1]) + fmt::format(kBegin, wrapper) + kArguments[version - 1] +
+         fmt::format(kWrapping, wrapper);
+}
 
 template <int version>
 Exported write_fsdp(const ExportInput& in) {
@@ -242,7 +243,7 @@ Exported write_fsdp(const ExportInput& in) {
           node_count(all), all.front().gpus);
   out.files.push_back({"launch.sh", run, true, false});
   out.files.push_back({"fsdp.json", nested(m.flags).dump(2) + "\n", false, false});
-  out.files.push_back({"fsdp.py", banner(in) + (version == 2 ? kModuleOfFsdp2 : kModuleOfFsdp1), false, false});
+  out.files.push_back({"fsdp.py", banner(in) + module_of_fsdp<version>(), false, false});
   out.settings = std::move(m.settings);
   out.left_out = std::move(m.left_out);
   out.notes.push_back(

@@ -10,71 +10,12 @@
 
 #include "core/base/error.hpp"
 #include "core/import/graph/graph.hpp"
+#include "core/import/protobuf_message.hpp"
 
 namespace rehearse {
 namespace {
 
 using GraphSizes = std::vector<std::int64_t>;
-
-/// One field of a message.
-struct OnnxField {
-  std::uint32_t number = 0, wire = 0;
-  std::uint64_t value = 0;  ///< Of a varint, or the bits of a fixed number.
-  std::string_view bytes;   ///< Of a text, message or packed list.
-};
-
-/// Reads a message field by field (protobuf.dev/programming-guides/encoding).
-class OnnxMessage {
- public:
-  OnnxMessage(std::string_view bytes, const std::string& origin) : bytes_(bytes), origin_(origin) {}
-
-  bool next(OnnxField& out) {
-    if (bytes_.empty()) return false;
-    const std::uint64_t key = varint();
-    out = {static_cast<std::uint32_t>(key >> 3), static_cast<std::uint32_t>(key & 7), 0, {}};
-    switch (out.wire) {
-      case 0: out.value = varint(); return true;
-      case 1: std::memcpy(&out.value, take(8).data(), 8); return true;
-      case 2: out.bytes = take(varint()); return true;
-      case 5: std::memcpy(&out.value, take(4).data(), 4); return true;
-      default: damaged();
-    }
-  }
-
-  /// Whole numbers of a repeated field, packed or one by one.
-  static void append(GraphSizes& to, const OnnxField& f, const std::string& origin) {
-    if (f.wire == 0) {
-      to.push_back(static_cast<std::int64_t>(f.value));
-      return;
-    }
-    for (OnnxMessage packed(f.bytes, origin); !packed.bytes_.empty();)
-      to.push_back(static_cast<std::int64_t>(packed.varint()));
-  }
-
- private:
-  [[noreturn]] void damaged() const {
-    throw Error(ErrorKind::usage, "this is no ONNX model, or it was cut off", origin_,
-                "give what torch.onnx.export wrote, or the JSON of rehearse_graph.py");
-  }
-  std::uint64_t varint() {
-    std::uint64_t out = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      out |= static_cast<std::uint64_t>(byte & 127) << shift;
-      if (byte < 128) return out;
-    }
-    damaged();
-  }
-  std::string_view take(std::uint64_t n) {
-    if (n > bytes_.size()) damaged();
-    const std::string_view out = bytes_.substr(0, n);
-    bytes_.remove_prefix(n);
-    return out;
-  }
-
-  std::string_view bytes_;
-  const std::string& origin_;
-};
 
 /// Dimensions and, of a short list of whole numbers, its elements.
 struct OnnxTensor {
@@ -91,17 +32,16 @@ struct OnnxNode {
   std::map<std::string, OnnxTensor> tensors;
 };
 
-OnnxTensor onnx_tensor_of(std::string_view bytes, const std::string& origin) {
+OnnxTensor onnx_tensor_of(std::string_view bytes, const ProtobufFile& file) {
   OnnxTensor out;
-  OnnxField f;
   std::string_view raw;
   std::uint64_t type = 0;
-  for (OnnxMessage m(bytes, origin); m.next(f);) {
-    if (f.number == 1) OnnxMessage::append(out.shape, f, origin);   // dims
-    if (f.number == 2) type = f.value;                              // data_type
-    if (f.number == 7) OnnxMessage::append(out.values, f, origin);  // int64_data
-    if (f.number == 8) out.name = f.bytes;
-    if (f.number == 9) raw = f.bytes;  // raw_data
+  for (ProtobufMessage m(bytes, file); m.next();) {
+    if (m.field == 1) m.append_numbers(out.shape);   // dims
+    if (m.field == 2) type = m.value;                // data_type
+    if (m.field == 7) m.append_numbers(out.values);  // int64_data
+    if (m.field == 8) out.name = m.payload;
+    if (m.field == 9) raw = m.payload;  // raw_data
   }
   constexpr std::uint64_t kInt64 = 7, kFloat = 1;
   constexpr std::size_t kShort = 64;  // Bytes: sizes, not weights.
@@ -118,23 +58,22 @@ OnnxTensor onnx_tensor_of(std::string_view bytes, const std::string& origin) {
   return out;
 }
 
-void onnx_attribute_of(std::string_view bytes, const std::string& origin, OnnxNode& to) {
-  OnnxField f;
+void onnx_attribute_of(std::string_view bytes, const ProtobufFile& file, OnnxNode& to) {
   std::string name, text;
   GraphSizes ints;
   float real = 0;
   bool has_real = false;
   std::optional<OnnxTensor> tensor;
-  for (OnnxMessage m(bytes, origin); m.next(f);) {
-    if (f.number == 1) name = f.bytes;
-    if (f.number == 2) {  // f
-      const auto bits = static_cast<std::uint32_t>(f.value);
+  for (ProtobufMessage m(bytes, file); m.next();) {
+    if (m.field == 1) name = m.payload;
+    if (m.field == 2) {  // f
+      const auto bits = static_cast<std::uint32_t>(m.value);
       std::memcpy(&real, &bits, sizeof real);
       has_real = true;
     }
-    if (f.number == 3 || f.number == 8) OnnxMessage::append(ints, f, origin);  // i, ints
-    if (f.number == 4) text = f.bytes;                                         // s
-    if (f.number == 5) tensor = onnx_tensor_of(f.bytes, origin);               // t
+    if (m.field == 3 || m.field == 8) m.append_numbers(ints);    // i, ints
+    if (m.field == 4) text = m.payload;                          // s
+    if (m.field == 5) tensor = onnx_tensor_of(m.payload, file);  // t
   }
   if (has_real) to.reals[name] = real;
   if (tensor) to.tensors[name] = *tensor;
@@ -142,40 +81,38 @@ void onnx_attribute_of(std::string_view bytes, const std::string& origin, OnnxNo
   to.texts[name] = std::move(text);
 }
 
-OnnxNode onnx_node_of(std::string_view bytes, const std::string& origin) {
+OnnxNode onnx_node_of(std::string_view bytes, const ProtobufFile& file) {
   OnnxNode out;
-  OnnxField f;
-  for (OnnxMessage m(bytes, origin); m.next(f);) {
-    if (f.number == 1) out.inputs.emplace_back(f.bytes);
-    if (f.number == 2) out.outputs.emplace_back(f.bytes);
-    if (f.number == 3) out.name = f.bytes;
-    if (f.number == 4) out.op = f.bytes;
-    if (f.number == 5) onnx_attribute_of(f.bytes, origin, out);
+  for (ProtobufMessage m(bytes, file); m.next();) {
+    if (m.field == 1) out.inputs.emplace_back(m.payload);
+    if (m.field == 2) out.outputs.emplace_back(m.payload);
+    if (m.field == 3) out.name = m.payload;
+    if (m.field == 4) out.op = m.payload;
+    if (m.field == 5) onnx_attribute_of(m.payload, file, out);
   }
   return out;
 }
 
-/// Calls f(field) for each field `number` of a message.
+/// Calls f(message) at each field `number` of a message.
 template <class F>
-void each_field(std::string_view bytes, const std::string& origin, std::uint32_t number, const F& f) {
-  OnnxField field;
-  for (OnnxMessage m(bytes, origin); m.next(field);)
-    if (field.number == number) f(field);
+void each_field(std::string_view bytes, const ProtobufFile& file, int number, const F& f) {
+  for (ProtobufMessage m(bytes, file); m.next();)
+    if (m.field == number) f(m);
 }
 
 /// Name and sizes of an input or output: ValueInfoProto.type.tensor_type.shape.dim.dim_value.
-OnnxTensor onnx_value_of(std::string_view bytes, const std::string& origin) {
+OnnxTensor onnx_value_of(std::string_view bytes, const ProtobufFile& file) {
   OnnxTensor out;
-  each_field(bytes, origin, 1, [&](const OnnxField& name) { out.name = name.bytes; });
-  const auto add_size = [&](const OnnxField& dim) {
+  each_field(bytes, file, 1, [&](const ProtobufMessage& name) { out.name = name.payload; });
+  const auto add_size = [&](const ProtobufMessage& dim) {
     std::int64_t size = 1;  // A size that has a name is the batch's.
-    each_field(dim.bytes, origin, 1, [&](const OnnxField& value) { size = static_cast<std::int64_t>(value.value); });
+    each_field(dim.payload, file, 1, [&](const ProtobufMessage& m) { size = static_cast<std::int64_t>(m.value); });
     out.shape.push_back(size);
   };
-  each_field(bytes, origin, 2, [&](const OnnxField& type) {
-    each_field(type.bytes, origin, 1, [&](const OnnxField& tensor) {
-      each_field(tensor.bytes, origin, 2,
-                 [&](const OnnxField& shape) { each_field(shape.bytes, origin, 1, add_size); });
+  each_field(bytes, file, 2, [&](const ProtobufMessage& type) {
+    each_field(type.payload, file, 1, [&](const ProtobufMessage& tensor) {
+      each_field(tensor.payload, file, 2,
+                 [&](const ProtobufMessage& shape) { each_field(shape.payload, file, 1, add_size); });
     });
   });
   return out;
@@ -188,21 +125,20 @@ struct OnnxGraph {
   std::vector<std::string> outputs;
 };
 
-OnnxGraph onnx_graph_of(std::string_view bytes, const std::string& origin) {
+OnnxGraph onnx_graph_of(std::string_view bytes, const ProtobufFile& file) {
   OnnxGraph out;
-  OnnxField f;
-  for (OnnxMessage m(bytes, origin); m.next(f);) {
-    if (f.number == 1) out.nodes.push_back(onnx_node_of(f.bytes, origin));
-    if (f.number == 2) out.name = f.bytes;
-    if (f.number == 5) {
-      OnnxTensor t = onnx_tensor_of(f.bytes, origin);
+  for (ProtobufMessage m(bytes, file); m.next();) {
+    if (m.field == 1) out.nodes.push_back(onnx_node_of(m.payload, file));
+    if (m.field == 2) out.name = m.payload;
+    if (m.field == 5) {
+      OnnxTensor t = onnx_tensor_of(m.payload, file);
       out.initial[t.name] = std::move(t);
     }
-    if (f.number == 11) {
-      OnnxTensor t = onnx_value_of(f.bytes, origin);
+    if (m.field == 11) {
+      OnnxTensor t = onnx_value_of(m.payload, file);
       out.inputs[t.name] = std::move(t);
     }
-    if (f.number == 12) out.outputs.push_back(onnx_value_of(f.bytes, origin).name);
+    if (m.field == 12) out.outputs.push_back(onnx_value_of(m.payload, file).name);
   }
   return out;
 }
@@ -418,14 +354,15 @@ class OnnxLayers {
 }  // namespace
 
 Graph read_onnx_graph(std::string_view bytes, const std::string& origin) {
-  OnnxField f;
+  const ProtobufFile file{origin, "this is no ONNX model, or it was cut off",
+                          "give what torch.onnx.export wrote, or the JSON of rehearse_graph.py"};
   std::string_view graph;
-  for (OnnxMessage m(bytes, origin); m.next(f);)
-    if (f.number == 7) graph = f.bytes;  // ModelProto.graph
+  for (ProtobufMessage m(bytes, file); m.next();)
+    if (m.field == 7) graph = m.payload;  // ModelProto.graph
   if (graph.empty())
     throw Error(ErrorKind::usage, "this is no ONNX model and no JSON of rehearse_graph.py", origin,
                 "import topologies/graph/rehearse_graph.py in your Python: it writes the graph of a module");
-  const OnnxGraph read = onnx_graph_of(graph, origin);
+  const OnnxGraph read = onnx_graph_of(graph, file);
   return OnnxLayers(read, origin).out;
 }
 

@@ -12,11 +12,13 @@ void read_any_graph(std::string_view bytes) { (void)import_graph(std::string(byt
 std::vector<std::string> graph_seeds() {
   return {
       R"({"schema":"rehearse/graph/v1","name":"Tiny","torch":"1.13.1","nodes":[
-{"name":"x","op":"placeholder","inputs":[],"constants":[],"options":{},"attributes":{},"parameters":{},"shape":[1,3,8,8]},
+{"name":"x","op":"placeholder","inputs":[],"constants":[],"options":{},"attributes":{},"parameters":{},
+"shape":[1,3,8,8]},
 {"name":"c","op":"Conv2d","inputs":["x"],"constants":[],"options":{},"attributes":{"stride":[1,1],"kernel_size":[3,3],
 "padding":[1,1],"dilation":[1,1],"groups":1},"parameters":{"weight":[4,3,3,3],"bias":[4]},"shape":[1,4,8,8]},
 {"name":"r","op":"relu","inputs":["c"],"constants":[],"options":{},"attributes":{},"parameters":{},"shape":[1,4,8,8]},
-{"name":"output","op":"output","inputs":["r"],"constants":[],"options":{},"attributes":{},"parameters":{},"shape":[1,4,8,8]}]})",
+{"name":"output","op":"output","inputs":["r"],"constants":[],"options":{},"attributes":{},"parameters":{},
+"shape":[1,4,8,8]}]})",
       // ModelProto.graph with one node "Relu" from "x" to "y", input "x" [1, 2], output "y".
       std::string("\x3a\x30"
                   "\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu"
