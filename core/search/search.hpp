@@ -8,7 +8,7 @@
 //   3. Closed form of every plan of equal layers in whole passes with whole parameters and gradients.
 //   4. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
 //   5. What is left is worked out, from tables or lowered, the most promising first, until no plan left can be among
-//   the best. Every order of axes of what may be.
+//   the best; then, of what may be, every other order of axes.
 //
 //   Of a larger one the guided search goes on while there is time, and families of plans are bounded by what their
 //   kernels alone take (tally.hpp).
