@@ -142,11 +142,9 @@ std::optional<Flags> clip_accelerate(const Json& value, const ExportInput& in) {
   return out;
 }
 
-std::optional<Flags> steps_accelerate(const Json& value, const ExportInput& in) {
-  const double per_step = static_cast<double>(in.scenario.training.global_batch) *
-                          static_cast<double>(in.scenario.training.sequence_length);
-  if (value == 0 || per_step == 0) return Flags{};
-  return as_argument({{"job.steps", static_cast<std::int64_t>(value.get<double>() / per_step)}});
+std::optional<Flags> steps_accelerate(const Json&, const ExportInput& in) {
+  const auto steps = whole_steps(in);
+  return steps ? as_argument({{"job.steps", *steps}}) : Flags{};
 }
 
 std::optional<Flags> only_without_stages(const Json&, const ExportInput& in) {

@@ -115,11 +115,9 @@ const std::vector<Rule>& rules_fsdp() {
       choice("training.clip_gradients", "max_norm",
              {{true, fsdp_flags({{"job.clip", 1.0}})}, {false, fsdp_flags({{"job.clip", 0.0}})}}),
       {"training.tokens", "steps",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         const double per_step = static_cast<double>(in.scenario.training.global_batch) *
-                                 static_cast<double>(in.scenario.training.sequence_length);
-         if (v == 0 || per_step == 0) return Flags{};
-         return fsdp_flags({{"job.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}});
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         const auto steps = whole_steps(in);
+         return steps ? fsdp_flags({{"job.steps", *steps}}) : Flags{};
        }},
       in_fsdp("training.seed"),
       in_fsdp("kernels.compile"),

@@ -208,6 +208,13 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
   return out;
 }
 
+std::optional<std::int64_t> whole_steps(const ExportInput& input) {
+  const TrainingSettings& t = input.scenario.training;
+  const double per_step = static_cast<double>(t.global_batch) * static_cast<double>(t.sequence_length);
+  if (t.tokens == 0 || per_step == 0) return {};
+  return static_cast<std::int64_t>(static_cast<double>(t.tokens) / per_step);
+}
+
 void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what) {
   const auto tokens = static_cast<std::int64_t>(input.scenario.training.tokens);
   if (each <= 0 || tokens % each == 0) return;

@@ -53,6 +53,9 @@ struct Mapped {
 /// That key, for targets whose gradients autograd adds up.
 [[nodiscard]] Rule autograd_sums();
 
+/// Whole steps of training.tokens; nothing where the scenario says none.
+[[nodiscard]] std::optional<std::int64_t> whole_steps(const ExportInput& input);
+
 /// Lists that training.tokens, which the target counts in `what` ("steps") of `each` tokens, are no whole number of
 /// them.
 void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what);

@@ -192,12 +192,9 @@ const std::vector<Rule>& rules_torchtitan() {
       choice("training.clip_gradients", "training.max_norm", {{true, torchtitan_flags({{"job.clip", 1.0}})}},
              "torchtitan always clips; a large max_norm does nothing"),
       {"training.tokens", "training.steps",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         const double per_step = static_cast<double>(in.scenario.training.global_batch) *
-                                 static_cast<double>(in.scenario.training.sequence_length);
-         return v == 0 || per_step == 0
-                    ? Flags{}
-                    : torchtitan_flags({{"job.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}});
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         const auto steps = whole_steps(in);
+         return steps ? torchtitan_flags({{"job.steps", *steps}}) : Flags{};
        }},
       in_torchtitan("training.seed"),
       autograd_sums(),

@@ -165,10 +165,9 @@ const std::vector<Rule>& rules_torchtitan_python() {
       choice("training.clip_gradients", "training.max_norm", {{true, {{"training.max_norm", 1.0}}}},
              "torchtitan always clips; a large max_norm does nothing"),
       {"training.tokens", "training.steps",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         const auto per_step = static_cast<double>(tokens(in, in.scenario.training.global_batch));
-         if (v == 0 || per_step == 0) return Flags{};
-         return Flags{{"training.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}};
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         const auto steps = whole_steps(in);
+         return steps ? Flags{{"training.steps", *steps}} : Flags{};
        }},
       in_python("training.seed", "debug.seed"),
       in_python("kernels.compile", "compile.enable"),
