@@ -160,7 +160,11 @@ const std::vector<Rule>& rules_accelerate() {
       {"strategy.context", "parallelism_config.parallelism_config_cp_comm_strategy", exchange_accelerate},
       {"strategy.dp", "(num_processes / other axes)", no_flags},
       {"strategy.dp_replicate", kSizes, no_flags},
-      {"strategy.dp_shard", kSizes, no_flags},
+      {"strategy.dp_shard", kSizes,
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return uses_zero_in_groups(in) ? std::nullopt : std::optional<Flags>(Flags{});
+       },
+       "deepspeed_config divides over all replicas"},
       {"strategy.fsdp.enabled", "distributed_type", no_flags},
       {"strategy.fsdp.reshard_after_forward", "fsdp_config.fsdp_reshard_after_forward", reshard_accelerate},
       {"strategy.zero_stage", "deepspeed_config.zero_stage", zero_stage_accelerate},

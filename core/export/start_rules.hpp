@@ -27,6 +27,10 @@ void refuse_what_cannot_start(const std::string& software, const std::vector<Sta
 [[nodiscard]] inline bool uses_zero(const ExportInput& input) {
   return !uses_fsdp(input) && plan(input).zero_stage > 0;
 }
+/// ZeRO within groups of replicas, not over all of them.
+[[nodiscard]] inline bool uses_zero_in_groups(const ExportInput& input) {
+  return uses_zero(input) && plan(input).dp_shard > 1 && plan(input).dp_replicate > 1;
+}
 
 /// The lowest compute capability among the GPUs of the plan, 90 for 9.0; 0 where a device has none.
 [[nodiscard]] int least_capability(const ExportInput& input);

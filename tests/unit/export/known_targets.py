@@ -128,8 +128,8 @@ IMPLIED = {
     "deepspeed": {
         "strategy.dp": lambda s, f: int(f["train_micro_batch_size_per_gpu"]) * int(f["gradient_accumulation_steps"]) * s["strategy"]["dp"] == s["training"]["global_batch"],
         "training.global_batch": lambda s, f: int(f["tensor_parallel.autotp_size"]) == s["strategy"]["tp"],
-        "strategy.dp_shard": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
-        "strategy.dp_replicate": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp_shard"])) * s["strategy"]["dp_replicate"] == s["strategy"]["dp"],
+        "strategy.dp_shard": lambda s, f: divides_nothing(s) or int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
+        "strategy.dp_replicate": lambda s, f: divides_nothing(s) or int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp_shard"])) * s["strategy"]["dp_replicate"] == s["strategy"]["dp"],
         "strategy.fsdp.enabled": lambda s, f: f["zero_optimization.stage"] == "3",
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.zero3.prefetch_bucket": lambda s, f: s["strategy"]["zero_stage"] != 3,
@@ -188,6 +188,10 @@ def axes_of(s, order):
 def axes_in_order(s):
     order = s["strategy"]["placement"]
     return axes_of(s, order if isinstance(order, str) else ",".join(order))
+
+
+def divides_nothing(scenario):
+    return scenario["strategy"]["zero_stage"] == 0 and not scenario["strategy"]["fsdp"]["enabled"]
 
 
 def degrees(found):

@@ -334,6 +334,20 @@ TEST_CASE("What DeepSpeed refuses when it starts is refused before, or said as i
   CHECK(text_of(split, "train_batch_size").empty());
 }
 
+TEST_CASE("ZeRO within groups of replicas is left out where the target divides over all of them") {
+  for (const char* target : {"deepspeed", "accelerate"}) {
+    const std::vector<std::string> alone{"strategy.tp=1", "strategy.sequence_parallel=false", "strategy.dp=auto"};
+    const auto groups = [&](const std::string& size) {
+      std::vector<std::string> all = alone;
+      all.insert(all.end(), {"strategy.zero_stage=1", "strategy.dp_shard=" + size});
+      return left_out(Plan("llama3_8b_h100_8.json", all).to(target), "strategy.dp_shard");
+    };
+    INFO(target);
+    CHECK(groups("2"));
+    CHECK_FALSE(groups("8"));
+  }
+}
+
 TEST_CASE("Launchers start as many ranks as the plan has") {
   // Four ranks on a machine of eight GPUs.
   const Plan half("lessons/four_strategies/data.json");
