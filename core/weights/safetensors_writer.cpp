@@ -27,7 +27,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, WeightsType type, const s
     : path_(std::move(path)), unfinished_(path_ + ".part"), type_(type), out_(unfinished_, std::ios::binary) {
   if (!out_) cannot_write();
   const std::int64_t each = type == WeightsType::real64 ? 8 : 4;
-  nlohmann::ordered_json header;
+  auto header = nlohmann::ordered_json::object();
   header["__metadata__"] = metadata;
   std::int64_t at = 0;
   for (const WeightsToWrite& t : tensors) {

@@ -174,7 +174,7 @@ std::string described(const ComputeDevice& device) {
 
 std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place,
                          const ComputeDevice& device) {
-  nlohmann::ordered_json out;
+  auto out = nlohmann::ordered_json::object();
   out["schema"] = "rehearse/run/v1";
   out["scenario"] = nlohmann::ordered_json::parse(resolved_json(session.scenario));
   out["backend"] = device.name();
