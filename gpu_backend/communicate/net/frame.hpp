@@ -20,7 +20,7 @@ inline constexpr std::size_t kLongestRunId = 96;
 [[nodiscard]] std::string fresh_run_id();
 
 /// A frame is a head of kHeadBytes (the run, what is asked, the lengths of the texts), a key and a value.
-/// `hello` asks for nothing: it says whose connection it is that may be silent for long.
+/// `hello` asks for nothing: it says whose connection it is. One that ends without a `goodbye` is the end of its rank.
 enum class Ask : char { hello = 'h', set = 's', get = 'g', fail = 'f', watch = 'w', goodbye = 'b' };
 struct Frame {
   Ask ask = Ask::get;

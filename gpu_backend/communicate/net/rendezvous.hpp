@@ -1,7 +1,7 @@
 #pragma once
 // Where the ranks of a run meet: one process serves a small key-value store over TCP, all connect to it. It also tells
-// everyone, within milliseconds, when one of them fails or dies: every rank keeps a connection open, and one that
-// closes without a goodbye is a death.
+// everyone, within milliseconds, when one of them fails or dies: every rank keeps two connections open, for requests
+// and for news, and one that closes without a goodbye is a death.
 //
 // Every request names the run (net/frame.hpp). Whoever does not know it sets no key, fails no run and holds no memory:
 // a connection that has not named the run within kPatienceWithStrangers is closed, and of kMostStrangers at once the

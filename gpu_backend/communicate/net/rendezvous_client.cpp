@@ -63,7 +63,8 @@ RendezvousClient::~RendezvousClient() {
     const std::lock_guard lock(shared_->mutex);
     shared_->leaving = true;
   }
-  (void)shared_->ask(shared_->watched, {Ask::goodbye, shared_->rank, {}});
+  for (const Socket* s : {&shared_->requests, &shared_->watched})
+    (void)shared_->ask(*s, {Ask::goodbye, shared_->rank, {}});
   shared_->watched.shut();
   shared_->watcher.join();
 }

@@ -34,7 +34,8 @@ struct Peer {
   bool known = false;                ///< Has named the run.
   bool leaving = false;              ///< Closed once `out` is sent.
   std::optional<std::string> waits;  ///< For this key.
-  std::optional<int> watches;        ///< Of this rank: its end is the rank's.
+  std::optional<int> rank;           ///< Whose connection it is for the whole run: its end is the rank's.
+  bool watches = false;              ///< Is told of the first failure.
 };
 
 /// Wakes the loop from other threads.
@@ -157,12 +158,12 @@ class RendezvousServer::Loop {
 
   void answer(Peer& p, const Frame& frame) {
     switch (frame.ask) {
-      case Ask::hello: return;
+      case Ask::hello: return belong(p, frame.key);
       case Ask::set: return set(frame.key, frame.value);
       case Ask::get: return get(p, frame.key);
       case Ask::fail: return fail(fmt::format("rank {}: {}", frame.key, frame.value));
       case Ask::watch: return watch(p, frame.key);
-      case Ask::goodbye: p.watches.reset(); p.leaving = true;
+      case Ask::goodbye: p.rank.reset(); p.leaving = true;
     }
   }
 
@@ -181,15 +182,25 @@ class RendezvousServer::Loop {
       p.waits = key;
   }
 
-  void watch(Peer& p, const std::string& text) {
+  /// What a rank sets is lost with its connection, and others would wait for it for ever.
+  void belong(Peer& p, const std::string& text) {
     int rank = -1;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), rank);
     if (failed != std::errc{} || end != text.data() + text.size() || rank < 0 || rank >= run_.ranks)
       return refuse(p, fmt::format("rank {}: the run has {} ranks", text, run_.ranks));
-    const bool twice =
-        std::any_of(peers_.begin(), peers_.end(), [&](const Peer& other) { return other.watches == rank; });
-    if (twice) return fail(fmt::format("rank {}: two processes have joined with this rank", rank));
-    p.watches = rank;
+    p.rank = rank;
+  }
+
+  void watch(Peer& p, const std::string& text) {
+    belong(p, text);
+    if (!p.rank) return;
+    const bool twice = std::any_of(peers_.begin(), peers_.end(),
+                                   [&](const Peer& q) { return &q != &p && q.watches && q.rank == p.rank; });
+    if (twice) {
+      const int rank = *std::exchange(p.rank, {});
+      return fail(fmt::format("rank {}: two processes have joined with this rank", rank));
+    }
+    p.watches = true;
     p.socket.keep_alive();
     if (!cause_.empty()) p.out += text_of(cause_);
   }
@@ -216,7 +227,7 @@ class RendezvousServer::Loop {
   }
 
   void leave(const Peer& p) {
-    if (p.watches) fail(fmt::format("rank {}: its process has ended", *p.watches));
+    if (p.rank) fail(fmt::format("rank {}: its process or its connection has ended", *p.rank));
   }
 
   void drop_strangers() {

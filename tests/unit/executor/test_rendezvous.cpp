@@ -63,16 +63,18 @@ TEST_CASE("a value that is set later is waited for") {
 }
 
 TEST_CASE("an end without a goodbye is a death, one with it is not") {
-  RendezvousServer server(kHere, 0, kRun);
-  std::promise<std::string> told;
-  RendezvousClient a(kHere, server.port(), kRun, 0, [&](const std::string& cause) { told.set_value(cause); });
-  { const RendezvousClient polite(kHere, server.port(), kRun, 1, nobody()); }
-  {
-    const Socket dying = connect_to(kHere, server.port(), 5);
-    const std::string watch = encode(kRun, {Ask::watch, "2", {}});
-    REQUIRE(dying.put(watch.data(), watch.size()));
+  for (const Ask lost : {Ask::watch, Ask::hello}) {
+    RendezvousServer server(kHere, 0, kRun);
+    std::promise<std::string> told;
+    RendezvousClient a(kHere, server.port(), kRun, 0, [&](const std::string& cause) { told.set_value(cause); });
+    { const RendezvousClient polite(kHere, server.port(), kRun, 1, nobody()); }
+    {
+      const Socket dying = connect_to(kHere, server.port(), 5);
+      const std::string first = encode(kRun, {lost, "2", {}});
+      REQUIRE(dying.put(first.data(), first.size()));
+    }
+    CHECK(told.get_future().get() == "rank 2: its process or its connection has ended");
   }
-  CHECK(told.get_future().get() == "rank 2: its process has ended");
 }
 
 TEST_CASE("strangers set no key and fail no run") {
