@@ -70,6 +70,7 @@ void bench_agreement(const ScenarioJob& from, int count) {
   std::mt19937_64 random(7);
   std::vector<Compared> rows, known;
   double memory = 0;
+  std::string fullest;  // Of the worst.
   for (int i = 0; i < count; ++i) {
     const DrawnPlan d = draw_plan(from, random, number("MOST", 2e5));
     rows.push_back(compare_plan(from, d));
@@ -82,9 +83,11 @@ void bench_agreement(const ScenarioJob& from, int count) {
     known.push_back(rows.back());
     known.back().estimated = e->step_time.value();
     known.back().name += fmt::format(", memory {:+.4f} %", 100 * (e->needed.value() / needed - 1));
-    memory = std::max(memory, std::abs(e->needed.value() / needed - 1));
+    if (const double off = std::abs(e->needed.value() / needed - 1); off > memory)
+      memory = off, fullest = known.back().name;
   }
-  if (!known.empty()) print(fmt::format("  {}, by tables (memory within {:.4f} %)", from.name, 100 * memory), known);
+  if (!known.empty())
+    print(fmt::format("  {}, by tables (memory within {:.4f} %: {})", from.name, 100 * memory, fullest), known);
   print("  " + from.name, rows);
   std::sort(rows.begin(), rows.end(),
             [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });

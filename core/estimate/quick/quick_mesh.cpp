@@ -278,8 +278,9 @@ bool MeshReader::add_call(const Entry& e, int chunk, int blocks, MeshStage& out)
   ExprContext at = prices_.context(out.role);
   at.tables = &program_.tables;
   at.layer = e.layer;
-  // Gradients that a reduction gives back are more than time.
-  if (sum(body_curve(program_, at, body, nth(program_.binding_sets, e.bindings)).at_end) != 0) return false;
+  // A reduction that gives gradients back, or that has buffers of its own, is more than time.
+  const BodyCurve curve = body_curve(program_, at, body, nth(program_.binding_sets, e.bindings));
+  if (sum(curve.at_end) != 0 || sum(curve.beside) != 0 || curve.peak > 0) return false;
   for (const auto v : body.graph.vertices()) {
     if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind) ||
         body.graph[v].stream != nth(sides_, out_.reductions_))

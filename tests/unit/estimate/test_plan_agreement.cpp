@@ -93,6 +93,32 @@ TEST_CASE("where experts lie across a ring, the rank that computes most stands f
   CHECK(std::abs(compare_plan(from, d).difference()) < 0.01);
 }
 
+TEST_CASE("buffers of reductions count where a step has one microbatch") {
+  const ScenarioJob from = load_job(kSource + "/scenarios/mixtral_8x7b_h100_64.json");
+  Workload workload = from.workload;
+  StrategySettings s = from.strategy;
+  s.tp = 4;
+  s.pp = s.cp = s.etp = s.dp_shard = s.virtual_stages = 1;
+  s.schedule = "1f1b";
+  s.dp = s.dp_replicate = 16;
+  s.ep = 2;
+  s.microbatch = 16;
+  s.zero_stage = 2;
+  s.sequence_parallel = true;
+  s.recompute = Recompute::full;
+  for (const int microbatches : {1, 2}) {
+    workload.training.global_batch = s.dp * s.microbatch * microbatches;
+    const MemoryRule rule(from.site->cluster);
+    QuickEstimator quick(workload, from.site->cluster, from.site->cost, rule);
+    const std::optional<QuickEstimate> e = quick.closed_form(s);
+    REQUIRE(e);
+    const RoleMemory& whole =
+        memory_report(lower(workload, s, from.site->cluster), from.site->cluster, rule).tightest().memory;
+    CHECK(e->memory.peak.value() == Approx(whole.peak.value()).epsilon(1e-9));
+    CHECK(nth(whole.by_category, MemoryCategory::communication) > Bytes{0});
+  }
+}
+
 TEST_CASE("a step of many microbatches is what two of few say") {
   std::vector<Compared> rows;
   for (const std::string scenario : {"llama3_8b_fsdp_h100_64", "mixtral_8x7b_h100_64"}) {
