@@ -141,13 +141,15 @@ class Products {
 
 /// Bytes that kernels move, of the traffic of every operand once.
 double moved_by(const ConvolutionShape& s, Bytes traffic, const ConvolutionConstants& c, bool tensor, double element) {
-  const double input = s.groups * s.m * s.stride * element;
+  const double weights = s.groups * s.in * s.out * window_of(s) * element;
+  // Padding of windows over small images would count more input than there is.
+  const double input =
+      std::clamp(s.groups * s.m * s.stride * s.in * element, 0.0, std::max(0.0, traffic.value() - weights));
   double moved = traffic.value();
-  if (s.pass != ConvolutionPass::input_grad) moved -= input * s.in * (1 - stride_of(s, !tensor).read);
+  if (s.pass != ConvolutionPass::input_grad) moved -= input * (1 - stride_of(s, !tensor).read);
   if (!tensor) return moved;
-  moved += input * (whole(s.in, kVector / element) - s.in);
-  if (s.pass == ConvolutionPass::weight_grad)
-    moved += c[rewritten_weights] * element * s.groups * s.in * s.out * window_of(s);
+  moved += input * (whole(s.in, kVector / element) / s.in - 1);
+  if (s.pass == ConvolutionPass::weight_grad) moved += c[rewritten_weights] * weights;
   return moved;
 }
 
