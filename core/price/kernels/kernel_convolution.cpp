@@ -12,12 +12,12 @@ namespace {
 
 using enum ConvolutionParameter;
 
-constexpr double kVector = 16;          // Bytes that tensor cores' kernels load in one go.
-constexpr double kDepthBytes = 64;      // Of channels that they multiply in one go.
-constexpr double kFewChannels = 4;      // Fewer than a vector of any type but fp32.
+constexpr double kVector = 16;            // Bytes that tensor cores' kernels load in one go.
+constexpr double kDepthBytes = 64;        // Of channels that they multiply in one go.
+constexpr double kFewChannels = 4;        // Fewer than a vector of any type but fp32.
 constexpr double kFilteredWeights = 128;  // Input channels from which on cuDNN filters for weights.
-constexpr double kShortestDepth = 512;  // Of a product's divided depth.
-constexpr double kDoublings = 3;        // Of a divided depth that take time.
+constexpr double kShortestDepth = 512;    // Of a product's divided depth.
+constexpr double kDoublings = 3;          // Of a divided depth that take time.
 constexpr double kFusedPoints = 16;
 
 // Kernels of cuDNN, by their names: CUDA cores' are 128 pixels high, those of tensor cores for inputs have 16,384
@@ -172,9 +172,8 @@ ConvolutionTime on_tensor_cores(const ConvolutionShape& s, Bytes traffic, const 
   const TiledProduct p = Products(s, c, ConvolutionClass::tensor, rates).product();
   const bool weights = s.pass == ConvolutionPass::weight_grad;
   const bool divided = weights && window_of(s) > 1;
-  const double fixed =
-      c[weights ? fixed_weight_grad_s : fixed_s] +
-      (divided ? c[divided_weight_grad_s] * std::min(kDoublings, std::log2(p.pieces)) : 0);
+  const double fixed = c[weights ? fixed_weight_grad_s : fixed_s] +
+                       (divided ? c[divided_weight_grad_s] * std::min(kDoublings, std::log2(p.pieces)) : 0);
   const double moved = moved_by(s, traffic, c, true, rates.element);
   ConvolutionTime t = joined("product", p.seconds / c[of_pass(efficiency_forward, s.pass)],
                              moved / (c[bandwidth_fraction] * rates.hbm.value()), fixed, c[overlap_power]);
@@ -252,13 +251,27 @@ bool has(ConvolutionClass c, ConvolutionParameter p) {
 }
 
 std::string_view name_of(ConvolutionParameter p) {
-  constexpr std::array<std::string_view, kConvolutionParameters> kNames{
-      "efficiency_forward",       "efficiency_input_grad",    "efficiency_weight_grad",   "efficiency_pointwise",
-      "efficiency_fused",         "efficiency_transformed",   "bandwidth_fraction",       "bandwidth_weight_grad",
-      "bandwidth_transformed",    "fixed_s",                  "fixed_weight_grad_s",      "divided_weight_grad_s",
-      "least_input_grad_s",       "overlap_power",            "tile_penalty_forward",     "tile_penalty_input_grad",
-      "tile_penalty_weight_grad", "wave_quantisation",        "strided",                  "rewritten_weights",
-      "coarse_tiles"};
+  constexpr std::array<std::string_view, kConvolutionParameters> kNames{"efficiency_forward",
+                                                                        "efficiency_input_grad",
+                                                                        "efficiency_weight_grad",
+                                                                        "efficiency_pointwise",
+                                                                        "efficiency_fused",
+                                                                        "efficiency_transformed",
+                                                                        "bandwidth_fraction",
+                                                                        "bandwidth_weight_grad",
+                                                                        "bandwidth_transformed",
+                                                                        "fixed_s",
+                                                                        "fixed_weight_grad_s",
+                                                                        "divided_weight_grad_s",
+                                                                        "least_input_grad_s",
+                                                                        "overlap_power",
+                                                                        "tile_penalty_forward",
+                                                                        "tile_penalty_input_grad",
+                                                                        "tile_penalty_weight_grad",
+                                                                        "wave_quantisation",
+                                                                        "strided",
+                                                                        "rewritten_weights",
+                                                                        "coarse_tiles"};
   return nth(kNames, p);
 }
 

@@ -61,25 +61,25 @@ enum class ConvolutionParameter {
   efficiency_forward,  ///< e of products, by pass, (0, 1].
   efficiency_input_grad,
   efficiency_weight_grad,
-  efficiency_pointwise,       ///< CUDA cores: of weights of a window of 1.
-  efficiency_fused,           ///< CUDA cores: of fused filtering.
-  efficiency_transformed,     ///< CUDA cores: of products between transforms.
-  bandwidth_fraction,         ///< f, (0, 1].
-  bandwidth_weight_grad,      ///< CUDA cores: f for weights.
-  bandwidth_transformed,      ///< CUDA cores: f of patches and transforms.
-  fixed_s,                    ///< t0, forward and for the input.
-  fixed_weight_grad_s,        ///< t0 for weights.
-  divided_weight_grad_s,      ///< Tensor cores: what each doubling of a divided depth adds to it, three times at most.
-  least_input_grad_s,         ///< Tensor cores: an input's gradient takes no less.
-  overlap_power,              ///< p, at least 1.
-  tile_penalty_forward,       ///< c of tile_wave, by pass.
+  efficiency_pointwise,    ///< CUDA cores: of weights of a window of 1.
+  efficiency_fused,        ///< CUDA cores: of fused filtering.
+  efficiency_transformed,  ///< CUDA cores: of products between transforms.
+  bandwidth_fraction,      ///< f, (0, 1].
+  bandwidth_weight_grad,   ///< CUDA cores: f for weights.
+  bandwidth_transformed,   ///< CUDA cores: f of patches and transforms.
+  fixed_s,                 ///< t0, forward and for the input.
+  fixed_weight_grad_s,     ///< t0 for weights.
+  divided_weight_grad_s,   ///< Tensor cores: what each doubling of a divided depth adds to it, three times at most.
+  least_input_grad_s,      ///< Tensor cores: an input's gradient takes no less.
+  overlap_power,           ///< p, at least 1.
+  tile_penalty_forward,    ///< c of tile_wave, by pass.
   tile_penalty_input_grad,
   tile_penalty_weight_grad,
-  wave_quantisation,          ///< Tensor cores: a of tile_wave, [0, 1]. CUDA cores have 1.
+  wave_quantisation,  ///< Tensor cores: a of tile_wave, [0, 1]. CUDA cores have 1.
   /// Tensor cores: an input gradient whose window misses positions of its stride takes as often as long, to this
   /// power. 0: nothing for them, 1: as for others.
   strided,
-  rewritten_weights,          ///< Tensor cores: how often weights' gradients are moved besides the once.
+  rewritten_weights,  ///< Tensor cores: how often weights' gradients are moved besides the once.
   /// 0 or 1. CUDA cores: tiles are chosen by channels alone, not for idle SMs. Tensor cores: none smaller than 128 by
   /// 128 for weights.
   coarse_tiles

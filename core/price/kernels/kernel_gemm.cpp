@@ -71,7 +71,8 @@ TiledProduct tiled(const GemmShape& s, const TileRates& rates) {
     const double w = tiles * pieces / rates.sms;
     const double waves = std::max(1.0, w + rates.wave_quantisation * (ceiling(w) - w));
     const double penalty = 1.0 + rates.penalty * (1.0 / x + 1.0 / y - 1.0 / 128 - 1.0 / 256);
-    if (const double v = waves * x * y * penalty * (s.k / pieces + rates.prologue); v < best.seconds) best = {v, pieces};
+    if (const double v = waves * x * y * penalty * (s.k / pieces + rates.prologue); v < best.seconds)
+      best = {v, pieces};
   }
   best.seconds *= 2.0 / rates.peak_per_sm;
   return best;
