@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -76,20 +78,22 @@ s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double rate) {
 }  // namespace version
 
 /// SimGrid takes SIGINT, SIGSEGV and SIGBUS for itself; the program's own handlers are put back.
-class KeepSignals {
+class KeepHandlers {
  public:
-  KeepSignals() {
+  KeepHandlers() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &actions_[i]);
   }
-  ~KeepSignals() {
+  ~KeepHandlers() {
+    std::set_terminate(terminate_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_[i], nullptr);
   }
-  KeepSignals(const KeepSignals&) = delete;
-  KeepSignals& operator=(const KeepSignals&) = delete;
+  KeepHandlers(const KeepHandlers&) = delete;
+  KeepHandlers& operator=(const KeepHandlers&) = delete;
 
  private:
   static constexpr std::array kSignals{SIGINT, SIGSEGV, SIGBUS};
   std::array<struct sigaction, kSignals.size()> actions_{};
+  std::terminate_handler terminate_ = std::get_terminate();
 };
 
 /// The links, and two hosts between which all flows run: a flow's route is told when it starts. Lanes, and flows that
@@ -187,11 +191,8 @@ using EnginePtr = std::unique_ptr<s4u::Engine, EndEngine>;
 EnginePtr make_engine() {
   Turn turn;
   restart_clock();
-  const KeepSignals keep;
-  EnginePtr engine(new s4u::Engine("rehearse"), EndEngine{std::move(turn)});
-  xbt_log_control_set("root.thresh:critical");
-  configure_once();
-  return engine;
+  const KeepHandlers keep;
+  return {new s4u::Engine("rehearse"), EndEngine{std::move(turn)}};
 }
 
 ClusterZone& make_zone(s4u::Engine& engine, const Cluster& cluster) {
@@ -206,20 +207,39 @@ Model& network_model(const s4u::Engine& engine) {
   throw Error(ErrorKind::unavailable, "this SimGrid has no network model CM02", "simgrid");
 }
 
+struct Started {
+  EnginePtr engine;
+  ClusterZone& zone;  // Owned by the engine.
+  Model& network;
+};
+
+/// SimGrid cannot end an engine that it could not finish making: where there is no memory for one, the process keeps
+/// what there is of it and makes no other.
+Started start_engine(const Cluster& cluster) {
+  static std::atomic<bool> unfinished = false;
+  if (unfinished) throw Error(ErrorKind::unavailable, "SimGrid had no memory to start with in this process", "simgrid");
+  EnginePtr engine = make_engine();
+  try {
+    xbt_log_control_set("root.thresh:critical");
+    configure_once();
+    ClusterZone& zone = make_zone(*engine, cluster);
+    Model& network = network_model(*engine);
+    return {std::move(engine), zone, network};
+  } catch (const std::bad_alloc&) {
+    unfinished = true;
+    (void)engine.release();
+    throw;
+  }
+}
+
 }  // namespace
 
 struct SimGridFacade::Impl {
   Impl(const Cluster& cluster, Listener& heard)
-      : listener(heard),
-        engine(make_engine()),
-        zone(make_zone(*engine, cluster)),
-        network(network_model(*engine)),
-        flows(heard, network) {}
+      : listener(heard), started(start_engine(cluster)), flows(heard, started.network) {}
 
   Listener& listener;
-  EnginePtr engine;
-  ClusterZone& zone;  // Owned by the engine.
-  Model& network;
+  Started started;
   FlowPool flows;
   Timer* wake = nullptr;
 };
@@ -247,13 +267,13 @@ void SimGridFacade::forget_wake() {
 
 bool SimGridFacade::flow_ends_pending() const { return impl_->flows.ends_pending(); }
 
-void SimGridFacade::keep_to(const std::vector<LinkId>& links) { impl_->zone.keep_to(links); }
+void SimGridFacade::keep_to(const std::vector<LinkId>& links) { impl_->started.zone.keep_to(links); }
 
 void SimGridFacade::start_flow(std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap, std::uint64_t payload) {
   const double size = std::max(1.0, std::round(bytes.value() * kScale));
   if (!(size <= static_cast<double>(std::numeric_limits<std::int64_t>::max())))
     throw std::logic_error("flow of more bytes than SimGrid counts");
-  ClusterZone& zone = impl_->zone;
+  ClusterZone& zone = impl_->started.zone;
   zone.build();
   zone.set_route(links);
   impl_->flows.start(zone.from(), zone.to(), static_cast<std::uint64_t>(size), cap.value() * kScale, payload);
@@ -261,8 +281,8 @@ void SimGridFacade::start_flow(std::span<const LinkId> links, Bytes bytes, Bytes
 }
 
 void SimGridFacade::run() {
-  impl_->zone.build();
-  impl_->engine->run();
+  impl_->started.zone.build();
+  impl_->started.engine->run();
 }
 
 const char* simgrid_version() {

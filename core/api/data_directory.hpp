@@ -12,6 +12,7 @@ struct DataDirectory {
   [[nodiscard]] std::filesystem::path prediction_errors() const { return topologies() / "prediction_errors.json"; }
   [[nodiscard]] std::filesystem::path first_errors() const { return topologies() / "first_errors.json"; }
   [[nodiscard]] std::filesystem::path glossary() const { return topologies() / "glossary.json"; }
+  [[nodiscard]] std::filesystem::path weight_names() const { return topologies() / "weights"; }
   [[nodiscard]] std::filesystem::path frameworks() const { return topologies() / "frameworks"; }
   [[nodiscard]] std::filesystem::path calibration() const { return topologies() / "calibration"; }
   [[nodiscard]] std::filesystem::path models() const { return root / "scenarios" / "models"; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/api/fleet.hpp"
 #include "core/api/memory.hpp"
 #include "core/api/session/session.hpp"
@@ -89,6 +91,23 @@ std::vector<FigureText> titles_of(const Lesson& lesson) {
   return out;
 }
 
+std::string key_of(const std::string& change) { return change.substr(0, change.find('=')); }
+
+/// Of `changes` those of keys by which the lesson's plans differ: what `plan` is called may not hold with them.
+std::vector<std::string> overridden(const Lesson& lesson, const LessonPlan& plan,
+                                    const std::vector<std::string>& changes) {
+  const auto differs = [&](const std::string& key) {
+    return std::any_of(lesson.plans.begin(), lesson.plans.end(), [&](const LessonPlan& p) {
+      return std::any_of(p.changes.begin(), p.changes.end(), [&](const std::string& c) { return key_of(c) == key; });
+    });
+  };
+  std::vector<std::string> out;
+  for (const std::string& change : changes)
+    if (differs(key_of(change)) && std::find(plan.changes.begin(), plan.changes.end(), change) == plan.changes.end())
+      out.push_back(change);
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> lesson_files(const DataDirectory& data) { return files_in(data.lessons(), "lesson.json"); }
@@ -109,6 +128,9 @@ std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std
   std::vector<LessonAnswer> out;
   for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend));
   entitle(titles_of(lesson), out);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (const auto set = overridden(lesson, lesson.plans[i], changes); !set.empty())
+      out[i].title += fmt::format(", now with {}", fmt::join(set, ", "));
   return out;
 }
 

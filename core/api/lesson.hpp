@@ -25,7 +25,8 @@ namespace rehearse {
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
 /// Plays every plan on the back end of that name, with `changes` to all scenarios. A plan that does not fit into memory
-/// has no times. Throws Error as simulate() and open_fleet() do.
+/// has no times. Where a change is of a key by which the plans differ, their titles say what it is set to now. Throws
+/// Error as simulate() and open_fleet() do.
 [[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
                                                    const std::string& backend);
 

@@ -1,7 +1,9 @@
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -42,6 +44,39 @@ void end_cleanly_on_signals() {
     if (std::signal(s, end_cleanly) == SIG_IGN) std::signal(s, SIG_IGN);  // As under nohup.
 }
 
+std::atomic<bool> memory_failed = false;
+std::terminate_handler terminate_else = nullptr;
+
+/// Without running what libraries do at a program's end, which may want memory itself.
+[[noreturn]] void end_without_memory() {
+  constexpr char kText[] = "error: not enough memory on this machine\n";
+  if (getpid() == program) rehearse::remove_drafts();
+  (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+  _exit(static_cast<int>(rehearse::ErrorKind::unavailable));
+}
+
+/// Libraries allocate in destructors and in functions that may not throw (a JSON value's destructor does), where an
+/// exception ends the program: no answer can be given then, but what was missing can be said.
+void on_terminate() {
+  bool other = false;
+  try {
+    if (const std::exception_ptr e = std::current_exception()) std::rethrow_exception(e);
+  } catch (const std::bad_alloc&) {  // Not known by type where a function that may not throw let nobody catch it.
+  } catch (...) {
+    other = true;
+  }
+  if (!memory_failed || other) terminate_else();
+  end_without_memory();
+}
+
+void say_where_memory_ends() {
+  std::set_new_handler([] {
+    memory_failed = true;
+    throw std::bad_alloc();
+  });
+  terminate_else = std::set_terminate(on_terminate);
+}
+
 /// Whether standard output is a pipe that nobody reads any more, as behind `| head -1`.
 bool reader_is_gone() {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
@@ -53,6 +88,7 @@ bool reader_is_gone() {
 int main(int argc, char** argv) {
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
   end_cleanly_on_signals();
+  say_where_memory_ends();
   // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
   std::signal(SIGPIPE, SIG_IGN);
   try {
@@ -68,7 +104,7 @@ int main(int argc, char** argv) {
     std::cerr << "interrupted\n";
     return rehearse::cli::kInterrupted;
   } catch (const std::bad_alloc&) {
-    return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
+    end_without_memory();
   } catch (const std::system_error& e) {
     return report({rehearse::ErrorKind::unavailable, e.what(), "", "see what the system has left: ulimit -a, df -h"});
   } catch (const std::exception& e) {

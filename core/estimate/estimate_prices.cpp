@@ -106,7 +106,8 @@ void EstimatePrices::decide_lanes() {
     stride = own;
   }
   lanes_ = p_.mesh.islands().front().extent(Axis::tp);
-  prices_.set_lanes(lanes_, stride);
+  stride_ = stride;
+  prices_.set_lanes(lanes_, stride_);
 }
 
 std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
@@ -267,20 +268,18 @@ Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int ro
   return slowest;
 }
 
-Transfer EstimatePrices::send(Bytes bytes, int from, int to, bool blocking) {
+EstimatePrices::Ends EstimatePrices::ends(int role, int to) const {
   const Cluster& cluster = cost_.cluster();
-  const auto& senders = nth(ranks_of_role_, from);
+  const auto& senders = nth(ranks_of_role_, role);
   const auto& receivers = nth(ranks_of_role_, to);
-  Transfer slowest;
-  std::set<std::array<int, 3>> seen;  // Replicas differ in where in their node, or nodes, the two are.
+  Ends out;
+  std::set<std::array<int, 3>> seen;
   for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()); ++i) {
     const DeviceId src = nth(p_.device_of_rank, senders[i]), dst = nth(p_.device_of_rank, receivers[i]);
     const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
-    if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
-    const CallPrice& price = prices_.message({senders[i], dst, bytes.value(), blocking});
-    if (price.seconds + price.wait > slowest.seconds) slowest = {price.seconds + price.wait, price.load, price.wait};
+    if (seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) out.emplace_back(src, dst);
   }
-  return slowest;
+  return out;
 }
 
 }  // namespace rehearse

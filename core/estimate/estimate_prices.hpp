@@ -45,8 +45,14 @@ class EstimatePrices {
   [[nodiscard]] const ComputeWork& work(int body, int role);
   /// A collective of `body`, called by `role`.
   [[nodiscard]] const Transfer& collective(int body, int task, int role);
-  /// A message of `bytes` from `role` to stage `to`: the slowest over the replicas.
-  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking);
+  /// Where a message goes from one stage to another: pairs of devices.
+  using Ends = std::vector<std::pair<DeviceId, DeviceId>>;
+  /// Of messages from `role` to stage `to`: of the replicas that lie alike in their nodes, or pairs of them, one.
+  [[nodiscard]] Ends ends(int role, int to) const;
+  /// Prices messages with this Program's lanes folded.
+  void fold_lanes(MessagePrices& messages) const {
+    if (lanes_ > 1) messages.set_lanes(lanes_, stride_);
+  }
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return nth(class_of_role_, role); }
   /// Whether the groups of a role's ranks on which the body has calls lie within a node all, or across nodes all.
@@ -90,7 +96,7 @@ class EstimatePrices {
   const CostModel& cost_;
   CallPrices prices_;
   WholePasses passes_;
-  int lanes_ = 1;
+  int lanes_ = 1, stride_ = 0;
   bool unlike_ = false;
   std::vector<int> first_rank_, class_of_role_;
   std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.

@@ -89,7 +89,11 @@ const std::vector<Rule>& rules_deepspeed() {
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
       {"strategy.dp", "(ranks / other axes)", no_flags},
       {"strategy.dp_replicate", "(dp / mics_shard_size)", no_flags},
-      {"strategy.dp_shard", "zero_optimization.mics_shard_size", no_flags},
+      {"strategy.dp_shard", "zero_optimization.mics_shard_size",
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return uses_zero_in_groups(in) ? std::nullopt : std::optional<Flags>(Flags{});
+       },
+       "MiCS divides within groups at stage 3 alone, which is strategy.fsdp.enabled=true"},
       in_deepspeed("strategy.microbatch"),
       {"strategy.schedule", "(PipelineModule)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {

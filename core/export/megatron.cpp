@@ -28,6 +28,11 @@ Rule in_megatron(const std::string& key, std::string why = {}) {
   return exporting::told(translate::megatron_words(), key, std::move(why));
 }
 
+bool recomputes_products(const ExportInput& in) {
+  const auto& modules = plan(in).recompute_modules;
+  return std::find(modules.begin(), modules.end(), "every_second_product") != modules.end();
+}
+
 std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (s.recompute == Recompute::none) return Flags{};
@@ -35,18 +40,8 @@ std::optional<Flags> recompute_megatron(const Json& value, const ExportInput& in
     return megatron_flags({{"strategy.recompute", value},
                            {"strategy.recompute_method", name_of(s.recompute_method)},
                            {"strategy.recompute_layers", s.recompute_layers}});
+  if (recomputes_products(in)) return std::nullopt;
   return megatron_flags({{"strategy.recompute", value}, {"job.recompute_modules", s.recompute_modules}});
-}
-
-/// Layers of each chunk in model order; empty where all have as many.
-std::vector<std::int64_t> chunk_layers(const ExportInput& in) {
-  const StrategySettings& s = in.scenario.strategy;
-  std::vector<std::int64_t> out = s.layers_per_stage;
-  const std::int64_t layers = in.transformer->layers, chunks = std::int64_t{s.pp} * s.virtual_stages;
-  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c)
-    out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
-  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{}
-                                                                                        : out;
 }
 
 bool unequal_layers(const ExportInput& in) { return in.scenario.strategy.pp > 1 && !chunk_layers(in).empty(); }
@@ -241,8 +236,14 @@ const std::vector<Rule>& rules_megatron() {
        },
        "Megatron runs 1F1B and its interleaved form"},
       in_megatron("strategy.sequence_parallel"),
-      {"strategy.recompute", "--recompute-granularity", recompute_megatron},
-      {"strategy.recompute_modules", "--recompute-modules", no_flags},
+      {"strategy.recompute", "--recompute-granularity", recompute_megatron,
+       "Megatron-LM recomputes modules and not products"},
+      {"strategy.recompute_modules", "--recompute-modules",
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return plan(in).recompute == Recompute::selective && recomputes_products(in) ? std::nullopt
+                                                                                      : std::optional<Flags>(Flags{});
+       },
+       "Megatron-LM recomputes modules and not products"},
       {"strategy.recompute_method", "--recompute-method", no_flags},
       {"strategy.recompute_layers", "--recompute-num-layers", no_flags},
       {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero_megatron},

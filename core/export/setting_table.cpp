@@ -1,6 +1,7 @@
 #include "core/export/setting_table.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -207,12 +208,29 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
   return out;
 }
 
+std::optional<std::int64_t> whole_steps(const ExportInput& input) {
+  const TrainingSettings& t = input.scenario.training;
+  const double per_step = static_cast<double>(t.global_batch) * static_cast<double>(t.sequence_length);
+  if (t.tokens == 0 || per_step == 0) return {};
+  return static_cast<std::int64_t>(static_cast<double>(t.tokens) / per_step);
+}
+
 void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what) {
   const auto tokens = static_cast<std::int64_t>(input.scenario.training.tokens);
   if (each <= 0 || tokens % each == 0) return;
   mapped.left_out.push_back(
       {"training.tokens", std::to_string(tokens),
        fmt::format("in whole {}: {} of them are {} tokens", what, tokens / each, tokens / each * each)});
+}
+
+std::vector<std::int64_t> chunk_layers(const ExportInput& input) {
+  const StrategySettings& s = input.scenario.strategy;
+  std::vector<std::int64_t> out = s.layers_per_stage;
+  const std::int64_t layers = input.transformer->layers, chunks = std::int64_t{s.pp} * s.virtual_stages;
+  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c)
+    out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
+  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{}
+                                                                                        : out;
 }
 
 void add_model(Mapped& mapped, const Flags& flags) {

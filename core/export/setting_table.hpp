@@ -53,6 +53,9 @@ struct Mapped {
 /// That key, for targets whose gradients autograd adds up.
 [[nodiscard]] Rule autograd_sums();
 
+/// Whole steps of training.tokens; nothing where the scenario says none.
+[[nodiscard]] std::optional<std::int64_t> whole_steps(const ExportInput& input);
+
 /// Lists that training.tokens, which the target counts in `what` ("steps") of `each` tokens, are no whole number of
 /// them.
 void round_tokens(Mapped& mapped, const ExportInput& input, std::int64_t each, const std::string& what);
@@ -62,6 +65,9 @@ void add_model(Mapped& mapped, const Flags& flags);
 
 /// The model, for targets that train decoder stacks only. Throws Error (usage) that says so for any other network.
 [[nodiscard]] const TransformerConfig& trained_by(const std::string& target, const ExportInput& input);
+
+/// Layers of each of the pp * virtual_stages chunks in model order; empty where all have as many. Of decoder stacks.
+[[nodiscard]] std::vector<std::int64_t> chunk_layers(const ExportInput& input);
 
 /// A registry entry from a table.
 [[nodiscard]] bool enter(std::string name, std::string summary, const std::vector<Rule>& rules, Exporter exporter);

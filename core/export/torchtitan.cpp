@@ -2,6 +2,7 @@
 // later ones are configured in Python).
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/config/settings/strategy.hpp"
 #include "core/export/setting_table.hpp"
@@ -65,9 +66,9 @@ std::optional<Flags> experts_split(const Json&, const ExportInput& in) {
   return s.etp == 1 || s.etp == s.tp ? std::optional<Flags>(torchtitan_flags({{"strategy.etp", s.etp}})) : std::nullopt;
 }
 
-/// torchtitan counts embedding and head as a layer each unless told not to.
-std::optional<Flags> pipeline(const Json& value, const ExportInput&) {
-  if (value == 1) return torchtitan_flags({{"strategy.pp", value}});
+/// torchtitan counts embedding and head as a layer each unless told not to. Stages that differ are cut by name.
+std::optional<Flags> pipeline(const Json& value, const ExportInput& in) {
+  if (value == 1 || !chunk_layers(in).empty()) return torchtitan_flags({{"strategy.pp", value}});
   return torchtitan_flags({{"strategy.pp", value}, {"job.first_stage_less", 0}, {"job.last_stage_less", 0}});
 }
 
@@ -125,10 +126,10 @@ const std::vector<Rule>& rules_torchtitan() {
          const StrategySettings& s = in.scenario.strategy;
          if (s.pp == 1 || v == 1) return Flags{};
          const int chunks = s.pp * s.virtual_stages, layers = in.workload.network.layers();
-         return layers % chunks == 0
-                    ? std::optional<Flags>(torchtitan_flags({{"job.layers_per_chunk", layers / chunks}}))
-                    : std::nullopt;
+         return chunk_layers(in).empty() ? torchtitan_flags({{"job.layers_per_chunk", layers / chunks}}) : Flags{};
        }},
+      {"strategy.layers_per_stage", "parallelism.module_fqns_per_model_part", no_flags},
+      {"strategy.uneven_layers", "parallelism.module_fqns_per_model_part", no_flags},
       in_torchtitan("strategy.context", "torchtitan exchanges keys and values between context-parallel ranks"),
       {"strategy.sequence_parallel", "(with tensor parallelism)",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
@@ -191,12 +192,9 @@ const std::vector<Rule>& rules_torchtitan() {
       choice("training.clip_gradients", "training.max_norm", {{true, torchtitan_flags({{"job.clip", 1.0}})}},
              "torchtitan always clips; a large max_norm does nothing"),
       {"training.tokens", "training.steps",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         const double per_step = static_cast<double>(in.scenario.training.global_batch) *
-                                 static_cast<double>(in.scenario.training.sequence_length);
-         return v == 0 || per_step == 0
-                    ? Flags{}
-                    : torchtitan_flags({{"job.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}});
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         const auto steps = whole_steps(in);
+         return steps ? torchtitan_flags({{"job.steps", *steps}}) : Flags{};
        }},
       in_torchtitan("training.seed"),
       autograd_sums(),
@@ -209,6 +207,11 @@ Exported write_torchtitan(const ExportInput& in) {
   (void)trained_by("torchtitan", in);
   refuse_what_cannot_start("torchtitan@0.2.2", torchtitan_start(), in);
   Mapped m = map_settings(in, rules_torchtitan(), "torchtitan");
+  if (const Json parts = torchtitan_parts(in, "output"); !parts.empty()) {
+    m.flags.push_back(torchtitan_flags({{"job.module_parts", parts}}).front());
+    m.settings.push_back({"strategy.layers_per_stage", fmt::format("{}", fmt::join(chunk_layers(in), " ")),
+                          m.flags.back().name, plain(parts)});
+  }
   if (const auto known = torchtitan_model(*in.transformer))
     add_model(m, torchtitan_flags({{"job.model_name", known->name}, {"job.flavor", known->flavor}}));
   else

@@ -57,6 +57,21 @@ bool same_kind(const Flavor& f, const TransformerConfig& c) {
 
 }  // namespace
 
+Json torchtitan_parts(const ExportInput& input, const std::string& head) {
+  Json out = Json::array();
+  if (input.scenario.strategy.pp == 1) return out;
+  std::int64_t layer = 0;
+  const std::vector<std::int64_t> chunks = chunk_layers(input);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    Json part = Json::array();
+    if (c == 0) part.push_back("tok_embeddings");
+    for (std::int64_t k = 0; k < chunks[c]; ++k) part.push_back("layers." + std::to_string(layer++));
+    if (c + 1 == chunks.size()) part.insert(part.end(), {Json("norm"), Json(head)});
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
 std::optional<TitanModel> torchtitan_model(const TransformerConfig& config) {
   const auto at = std::find_if(flavors().begin(), flavors().end(),
                                [&](const Flavor& f) { return same_sizes(f, config) && same_kind(f, config); });

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/export/setting_table.hpp"
 #include "core/model/hf_config.hpp"
 
 namespace rehearse::exporting {
@@ -13,6 +14,10 @@ struct TitanModel {
   bool pipelines = true;         ///< Its TrainSpec has a pipelining_fn.
   bool splits_sequences = true;  ///< Context parallelism: only scaled_dot_product_attention has it.
 };
+
+/// Names of the modules of each chunk of a pipeline, where chunks differ in layers; else empty. `head` is what the
+/// release calls the product with the words.
+[[nodiscard]] Json torchtitan_parts(const ExportInput& input, const std::string& head);
 
 /// The flavor with the sizes of `config`; nothing where torchtitan has none.
 [[nodiscard]] std::optional<TitanModel> torchtitan_model(const TransformerConfig& config);

@@ -57,13 +57,16 @@ Table plan_table(const LessonReportAnswers& answers) {
 Said not_said(const std::string& reason) { return {"A remark does not apply here: " + reason + ".", false}; }
 
 /// Nothing where there is nothing to say.
-std::optional<Said> said(const Saying& s, const std::vector<std::string>& failed, const LessonReportAnswers& answers) {
-  for (const std::string& claim : s.rests_on)
-    if (std::find(failed.begin(), failed.end(), claim) != failed.end())
-      return not_said(fmt::format("it rests on this, which is not so: {}", claim));
+std::optional<Said> said(const Saying& s, const std::vector<Showing>& claims, const LessonReportAnswers& answers) {
   const Said missing = not_said("a plan that it is about does not fit into memory");
-  const FigureText* text = &s.text;
   const FigureLookup look = lookup(answers);
+  for (const Showing& claim : claims) {
+    if (std::find(s.rests_on.begin(), s.rests_on.end(), claim.claim) == s.rests_on.end()) continue;
+    const std::optional<double> so = claim.holds.value(look);
+    if (!so) return missing;
+    if (*so == 0) return not_said(fmt::format("it rests on this, which is not so: {}", claim.claim));
+  }
+  const FigureText* text = &s.text;
   if (s.condition) {
     const std::optional<double> chosen = s.condition->value(look);
     if (!chosen) return missing;
@@ -72,6 +75,16 @@ std::optional<Said> said(const Saying& s, const std::vector<std::string>& failed
   if (text == nullptr) return std::nullopt;
   const std::optional<std::string> sentence = filled(*text, answers);
   return sentence ? Said{*sentence, true} : missing;
+}
+
+/// Claims that do not hold, with why where it is not known.
+std::vector<std::string> failures(const std::vector<Showing>& claims, const LessonReportAnswers& answers) {
+  std::vector<std::string> out;
+  for (const Showing& s : claims)
+    if (!holds(s, answers))
+      out.push_back(s.claim +
+                    (s.holds.value(lookup(answers)) ? "" : ": not known, as a plan does not fit into memory"));
+  return out;
 }
 
 std::string mark_of(const ReplayRow& row) {
@@ -229,9 +242,8 @@ Table records(const Lesson& lesson, const LessonReportAnswers& answers, const st
 std::vector<Said> sentences(const std::vector<Saying>& says, const std::vector<Showing>& claims,
                             const LessonReportAnswers& answers) {
   std::vector<Said> out;
-  const std::vector<std::string> failed = not_holding(claims, answers);
   for (const Saying& s : says)
-    if (std::optional<Said> one = said(s, failed, answers)) out.push_back(std::move(*one));
+    if (std::optional<Said> one = said(s, claims, answers)) out.push_back(std::move(*one));
   return out;
 }
 
@@ -292,7 +304,7 @@ Document lesson_document(const Lesson& lesson, const LessonReportAnswers& answer
   for (Said& s : sentences(lesson.says, lesson.shows, answers)) out.blocks.push_back(Paragraph{std::move(s.text)});
   for (const PopularClaim& c : lesson.claims)
     out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
-  if (const std::vector<std::string> failed = not_holding(lesson.shows, answers); !failed.empty())
+  if (const std::vector<std::string> failed = failures(lesson.shows, answers); !failed.empty())
     out.blocks.push_back(list_of("Not so here", failed));
   if (!lesson.next.empty()) {
     Facts next{"Go on", {}};

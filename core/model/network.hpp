@@ -126,8 +126,9 @@ struct ParamSpec {
   /// weight), one per output of the op; empty: one piece. Splitting that dimension splits every
   /// piece, so that each rank has its own q, k and v.
   std::vector<std::int64_t> segments = {};
-  double init_std = 0.0;  ///< Normal initialisation; 0 with `init_one` false is zeros.
-  bool init_one = false;  ///< Norm weights.
+  double init_std = 0.0;    ///< Normal initialisation; 0 without the two below is zeros.
+  bool init_one = false;    ///< Norm weights.
+  double init_bound = 0.0;  ///< Uniform initialisation from -init_bound to init_bound.
   /// Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
   std::string tied_to = {};
   bool frozen = false;  ///< Not trained: it has neither gradient nor optimizer state.

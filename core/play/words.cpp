@@ -71,7 +71,7 @@ std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 nlohmann::ordered_json breakdown_json(const Breakdown& b) {
-  nlohmann::ordered_json out;
+  auto out = nlohmann::ordered_json::object();
   for (int c = 0; c < kTimeCategories; ++c)
     out[std::string(name_of(static_cast<TimeCategory>(c)))] = nth(b.seconds, c).value();
   return out;

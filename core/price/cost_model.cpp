@@ -375,7 +375,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
         const Bytes bytes = collective_bytes(program, task, body, at);
         t.load = interference(
             c->op, impl_->collectives.choose(c->op, bytes, devices, {.packed = c->packed, .direct = c->direct}), bytes,
-            static_cast<int>(devices.size()), rank, program);
+            static_cast<int>(devices.size()), nth(program.device_of_rank, rank));
       }
     }
     tasks.push_back(std::move(t));
@@ -393,9 +393,9 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   return out;
 }
 
-Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank,
-                                     const Program& program) const {
-  const GpuSpec& gpu = impl_->cluster->gpu(nth(program.device_of_rank, rank));
+Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks,
+                                     DeviceId device) const {
+  const GpuSpec& gpu = impl_->cluster->gpu(device);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
   if (impl_->measured) return {impl_->measured->taken_by_communication(), 0};

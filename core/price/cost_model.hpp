@@ -109,7 +109,7 @@ class CostModel {
   [[nodiscard]] Seconds launch_overhead(const Program& program, int rank) const;
   /// SMs: one per channel. Memory: a byte on the wire is read and written at either end, once more where it is reduced.
   [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks,
-                                          int rank, const Program& program) const;
+                                          DeviceId device) const;
   /// Size of a collective as CollectiveModel takes it.
   [[nodiscard]] static Bytes collective_bytes(const Program& program, const Task& task, const Body& body,
                                               const ExprContext& at);

@@ -56,7 +56,9 @@ auto collect() {
   for (std::size_t i = 0; i < N; ++i) out[i] = name_of(static_cast<E>(i));
   return out;
 }
-inline auto list(Of<SampleField>) { return collect<SampleField, static_cast<std::size_t>(SampleField::noise) + 1>(); }
+inline auto list(Of<SampleField>) {
+  return collect<SampleField, static_cast<std::size_t>(SampleField::token_types) + 1>();
+}
 inline auto list(Of<Axis>) { return collect<Axis, kAxisCount>(); }
 inline auto list(Of<MemoryCategory>) { return collect<MemoryCategory, kMemoryCategories>(); }
 inline auto list(Of<ComputeOp>) { return collect<ComputeOp, static_cast<std::size_t>(ComputeOp::quantise) + 1>(); }

@@ -145,7 +145,7 @@ struct Tensor {
   /// The view starts `alias_offset` elements along this dimension of the base's local storage; -1: flattened.
   int alias_dim = -1;
   ExprId alias_offset = ExprPool::kZero;
-  /// Registered initialiser with arguments ("normal(0.02)", "ones"); persistent tensors only.
+  /// Registered initialiser with arguments ("normal(0.02)", "uniform(0.1)", "ones"); persistent tensors only.
   std::string initial;
   /// Name that the initial values are a function of, where it isn't the tensor's own (tied and master copies).
   std::string initial_key;

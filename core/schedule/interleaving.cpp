@@ -21,7 +21,7 @@ Slot slot(Pass pass, int i, int stage, const PipelineShape& shape) {
 
 }  // namespace
 
-void Interleaving::check_groups(const std::string& name, const PipelineShape& shape) {
+void Interleaving::check_groups(std::string_view name, const PipelineShape& shape) {
   if (shape.microbatches % shape.stages != 0)
     throw Error(ErrorKind::usage,
                 fmt::format("schedule {} sends microbatches in groups of pp: microbatches({}) % pp({}) = {} != 0", name,

@@ -18,7 +18,7 @@ class Interleaving : public Schedule {
   /// `more_ahead`: forwards before the first backward beyond those of interleaved 1F1B.
   explicit Interleaving(int more_ahead) : more_ahead_(more_ahead) {}
   /// Throws Error (usage) where pp does not divide the microbatches.
-  static void check_groups(const std::string& name, const PipelineShape& shape);
+  static void check_groups(std::string_view name, const PipelineShape& shape);
 
  private:
   [[nodiscard]] int warmup(int stage, const PipelineShape& shape) const;

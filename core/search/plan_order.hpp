@@ -1,5 +1,6 @@
 #pragma once
-// Found::order, which names a plan in one order of its axes, and the part of a divided search that a plan belongs to.
+// Found::order, which names a plan in one order of its axes, what is known of such a plan, and the part of a divided
+// search that it belongs to.
 // Inside core/search only.
 
 #include <cstdint>
@@ -15,6 +16,13 @@ inline constexpr int kMostPlacements = 24;  ///< Room for the orders of one plan
   return plan_number(plan) * kMostPlacements + static_cast<std::uint64_t>(placement);
 }
 [[nodiscard]] inline Space::Plan plan_of_order(std::uint64_t order) { return plan_of_number(order / kMostPlacements); }
+
+/// What is known of a plan.
+struct PlanAnswer {
+  bool known = false, legal = false, fits = false;
+  Seconds step_time;
+  Bytes needed;
+};
 
 /// Which part of a divided search a plan belongs to: numbers are mixed, as neighbours in the space take unlike times.
 [[nodiscard]] inline bool belongs(const Space::Plan& plan, const SearchShard& shard) {

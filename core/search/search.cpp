@@ -62,14 +62,10 @@ class Searching {
     std::vector<std::string> order;  ///< Of axes.
   };
 
-  /// What is known of a plan.
-  struct Answer {
-    bool known = false, legal = false, fits = false;
-    Seconds step_time;
-    Bytes needed;
-  };
-
-  [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
+  /// Whether the search is stopped, or such a share of its time is over. Until a plan fits there is more of it.
+  [[nodiscard]] bool ended(double share = 1) const {
+    return options_.stopped() || options_.late(result_.best.empty() ? kNothingYet * share : share);
+  }
   [[nodiscard]] Item item(std::uint32_t i) const { return {plans_[i], i, 0, {}}; }
   [[nodiscard]] bool tried(const Space::Plan& p, int at = 0) const { return tried_.contains(order_number(p, at)); }
 
@@ -81,7 +77,7 @@ class Searching {
   [[nodiscard]] Tell teller() const { return std::bind_front(&Searching::tell, this); }
 
   void guide(bool own_is_a_plan) {
-    const auto ended = options_.ended(kGuideShare);
+    const auto ended = [this] { return this->ended(kGuideShare); };
     guide_.begin(own_is_a_plan ? space_.find(problem_.own) : std::nullopt, problem_.own, ended);
     guide_.run(kGuideIdle, ended);
   }
@@ -125,14 +121,14 @@ class Searching {
     choose_plans();
     evaluate_closed_forms();
     bound_plans();
-    try_orders();
     evaluate_in_order();
+    try_orders();
     look_further();
   }
 
   /// The guided search goes on; of what it has not come to, families are bounded.
   void search_on() {
-    guide_.run(std::numeric_limits<int>::max(), options_.ended(kGuideLonger));
+    guide_.run(std::numeric_limits<int>::max(), [this] { return ended(kGuideLonger); });
     try_orders_of_best();
     std::vector<Space::Plan> priced;
     for (const auto& [number, answer] : tried_)
@@ -154,18 +150,17 @@ class Searching {
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
     steps_.resize(plans_.size());
-    bounds_.over(
-        plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
-        [this](QuickEvaluator& quick, std::size_t i) {
-          // Those that shard or move are bounded by plain siblings, and come in their order.
-          const StrategySettings settings = space_.settings(plans_[i]);
-          if (tried(plans_[i]) || shards_in_passes(settings) || moves_activations(settings)) return;
-          if (const auto e = quick(settings); e && !e->defect)
-            answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
-        });
+    const auto answer = [this](QuickEvaluator& quick, std::size_t i) {
+      // Those that shard or move are bounded by plain siblings, and come in their order.
+      const StrategySettings settings = space_.settings(plans_[i]);
+      if (tried(plans_[i]) || shards_in_passes(settings) || moves_activations(settings)) return;
+      if (const auto e = quick(settings); e && !e->defect)
+        answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
+    };
+    bounds_.over(plans_.size(), kClosedFormShare, "closed forms", teller(), answer);
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-      Answer& a = answers_[i];
+      PlanAnswer& a = answers_[i];
       const auto before = tried_.find(order_number(plans_[i], 0));
       if (before != tried_.end()) a = before->second;
       result_.evaluated += a.known && before == tried_.end();
@@ -226,17 +221,22 @@ class Searching {
 
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
   void try_orders() {
-    std::vector<std::uint32_t> may;
-    const auto least_in_any_order = [this](std::uint32_t i) {
-      return options_.objective == Objective::memory ? answers_[i].needed.value()
-                                                     : kRelaxedMargin * bounds_.relaxed_step(i).value();
+    std::vector<Item> may;
+    const auto may_be_best = [this](const Item& of) {
+      const std::uint32_t i = of.position;
+      return (options_.objective == Objective::memory ? answers_[i].needed.value()
+                                                      : kRelaxedMargin * bounds_.relaxed_step(i).value()) < limit_;
     };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
-      if (answers_[i].fits && least_in_any_order(i) < limit_) may.push_back(i);
-    for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
+      if (answers_[i].fits && may_be_best(item(i))) may.push_back(item(i));
+    evaluate_orders(may, may_be_best);
+  }
+
+  void evaluate_orders(const std::vector<Item>& of, const std::function<bool(const Item&)>& may_be_best) {
+    for (std::size_t begin = 0; begin < of.size() && !ended(); begin += kBatch) {
       std::vector<Item> items;
-      for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
-        if (least_in_any_order(may[k]) < limit_) add_orders(item(may[k]), items);
+      for (std::size_t k = begin; k < std::min(of.size(), begin + kBatch); ++k)
+        if (may_be_best(of[k])) add_orders(of[k], items);
       drop_slow_orders(items);
       if (!items.empty()) evaluate_batch(items, "evaluating", 0);
     }
@@ -251,8 +251,8 @@ class Searching {
     if (result_.best.empty() || !result_.best.front().evaluation.played) return;
     reach_ = result_.best.front().evaluation.time().value() / kPlayedBelow;
     find_limit();
-    try_orders();
     evaluate_in_order();
+    try_orders();
   }
 
   /// Those of whose closed form is known that may be faster than the best played one.
@@ -308,11 +308,10 @@ class Searching {
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
   std::vector<Item> next_batch(std::size_t& next) {
     std::vector<Item> batch;
-    const double limit = limit_;
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
       if (moves_more_than_one_of(batch, i)) break;  // Whether this one is needed is seen when those are done.
-      const bool best = least(i) < limit;
+      const bool best = least(i) < limit_;
       if (tried(plans_[i]) || (best && fits_without_moving(plans_[i]))) continue;
       if (!best && (for_front_ >= options_.front_evaluations || !may_reach_front(i))) continue;
       for_front_ += !best;
@@ -321,20 +320,19 @@ class Searching {
     return batch;
   }
 
+  /// Each plan in one order of its axes, and then, in what time is left, those that fit in others.
   void evaluate_in_order() {
     std::size_t next = 0;
+    std::vector<Item> fitting;
     while (!ended()) {
-      std::vector<Item> batch = next_batch(next);
-      if (batch.empty()) break;
-      drop_slow(batch);
+      const std::vector<Item> batch = without_slow(next_batch(next));
+      if (batch.empty() && next == order_.size()) break;
       const std::vector<Evaluation> answers = evaluate_batch(batch, "evaluating", next);
-      std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
-        if (answers[k].fits && least(batch[k].position) < limit_) add_orders(batch[k], other_orders);
-      drop_slow_orders(other_orders);
-      if (!other_orders.empty()) evaluate_batch(other_orders, "evaluating", next);
+        if (answers[k].fits && least(batch[k].position) < limit_) fitting.push_back(batch[k]);
     }
     count_left(next);
+    evaluate_orders(fitting, [this](const Item& of) { return least(of.position) < limit_; });
   }
 
   void count_left(std::size_t next) {
@@ -388,7 +386,7 @@ class Searching {
   }
 
   /// Of plans that may be among the best, those whose sharper bound says that they are not.
-  void drop_slow(std::vector<Item>& batch) {
+  std::vector<Item> without_slow(std::vector<Item> batch) {
     std::vector<std::uint32_t> may;
     for (const Item& item : batch)
       if (least(item.position) < limit_) may.push_back(item.position);
@@ -396,6 +394,7 @@ class Searching {
     std::erase_if(batch, [&](const Item& item) {
       return least(item.position) >= limit_ && std::find(may.begin(), may.end(), item.position) != may.end();
     });
+    return batch;
   }
 
   /// Another order has bounds of its own.
@@ -417,12 +416,14 @@ class Searching {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
     std::vector<char> lowered(batch.size(), 0);
-    parallel_for(options_.jobs, batch.size(), options_.ended(), [&](std::size_t k) {
-      tried[k] = settings_of(batch[k]);
-      quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
-      lowered[k] = made[k] ? 0 : 1;
-      if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
-    });
+    parallel_for(
+        options_.jobs, batch.size(), [this] { return ended(); },
+        [&](std::size_t k) {
+          tried[k] = settings_of(batch[k]);
+          quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
+          lowered[k] = made[k] ? 0 : 1;
+          if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
+        });
     std::vector<Evaluation> out;
     for (std::size_t k = 0; k < batch.size() && made[k]; ++k) {
       result_.lowered += lowered[k] != 0;
@@ -470,7 +471,7 @@ class Searching {
   std::size_t kept_;
   std::vector<Space::Plan> plans_;  ///< Of this part, where the space is listed.
   QuickEvaluators quick_;
-  std::vector<Answer> answers_;  ///< By position in plans_, as is the next.
+  std::vector<PlanAnswer> answers_;  ///< By position in plans_, as is the next.
   PlanBounds bounds_;
   Guide guide_;
   /// Closed form in the best order tried, by position; 0 where unknown or too large for memory.
@@ -481,9 +482,9 @@ class Searching {
   std::size_t looked_at_ = 0;      ///< Of those, evaluated.
   std::size_t looked_around_ = 0;  ///< Judged for the guide.
   std::size_t refused_ = 0, too_large_ = 0;
-  std::unordered_map<std::uint64_t, Answer> tried_;  ///< By order number: what evaluate_batch() did.
-  int for_front_ = 0;                                ///< Evaluated for the front alone.
-  double reach_ = 0;                                 ///< Closed forms up to here may be the best when played.
+  std::unordered_map<std::uint64_t, PlanAnswer> tried_;  ///< By order number: what evaluate_batch() did.
+  int for_front_ = 0;                                    ///< Evaluated for the front alone.
+  double reach_ = 0;                                     ///< Closed forms up to here may be the best when played.
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
   double limit_ = std::numeric_limits<double>::infinity();
   SearchResult result_;

@@ -8,7 +8,7 @@
 //   3. Closed form of every plan of equal layers in whole passes with whole parameters and gradients.
 //   4. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
 //   5. What is left is worked out, from tables or lowered, the most promising first, until no plan left can be among
-//   the best. Every order of axes of what may be.
+//   the best; then, of what may be, every other order of axes.
 //
 //   Of a larger one the guided search goes on while there is time, and families of plans are bounded by what their
 //   kernels alone take (tally.hpp).
@@ -40,12 +40,16 @@ inline constexpr int kGuideIdle = 12;
 /// Plans of a space that are held and bounded one by one: what a minute suffices for.
 inline constexpr std::uint64_t kMostListed = 600'000;
 
-/// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of
-/// the time is over: their tables take long to fill, and they are seldom among the best.
-inline constexpr double kWideShare = 0.65;
+/// When this share of the time is over, no more closed forms are worked out of a space that is listed. Plans whose
+/// layers are divided over more GPUs than a node has come last: their tables take long to fill, and they are seldom
+/// among the best.
+inline constexpr double kClosedFormShare = 0.9;
+
+/// While no plan is known that fits, a search takes so many times its time.
+inline constexpr double kNothingYet = 4;
 
 /// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
-inline constexpr double kPlayedShare = 4.0 / 3;
+inline constexpr double kPlayedShare = 6.0 / 5;
 
 /// What is best. On one cluster tokens per second, cost and energy follow from the step time; memory is headroom.
 enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };
@@ -76,7 +80,7 @@ struct SearchOptions {
   SearchShard shard;
   /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is
   /// bounded by microbatches or lowered (4, 5), and from kPlayedShare on not played (6); what is left is counted.
-  /// Before, from kWideShare on no more wide plans are worked out (3, 4).
+  /// Before, from kClosedFormShare on no more closed forms are worked out (3, 4). Until a plan fits, kNothingYet.
   std::function<double()> time_spent;
   std::function<bool()> stop;  ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.

@@ -52,6 +52,7 @@ class Lowering {
     check_update_in_backward(request);
     layouts_ = plan_layouts(request);
     layouts_.updates_in_backward = updates_in_backward(settings_);
+    layouts_.fresh_gradients = fresh_gradients(request);
     program_.name = workload_.network.name;
     program_.bodies.reserve(64);  // Task graphs are copied where a vector grows.
     program_.microbatches = m;

@@ -18,7 +18,7 @@ StateShards state_shards(const StrategySettings& s, bool experts) {
   out.optimizer_on_device = s.offload == Offload::none || s.offload == Offload::activations;
   out.slices_of_weights = (!s.fsdp.enabled || !out.optimizer_on_device) && !offloads_parameters(s);
   // They go to the host as they come, at least where a step is one microbatch, or to the update.
-  out.gradients_persist = !updates_in_backward(s) && (out.optimizer_on_device || stage < 2);
+  out.gradients_persist = !updates_in_backward(s) && !drops_gradients(s) && (out.optimizer_on_device || stage < 2);
   out.weights_stay =
       s.fsdp.enabled && !reshards(s.fsdp.reshard_after_forward, s) && !reshards(s.fsdp.reshard_after_backward, s);
   out.gradients_stay = s.fsdp.enabled && !syncs_every_microbatch(s, true);

@@ -45,6 +45,8 @@ struct LayoutPlan {
   bool parameters_on_host = false;
   /// A parameter is updated as soon as its gradient is final, which then goes.
   bool updates_in_backward = false;
+  /// A gradient has storage from its block's backward to its update.
+  bool fresh_gradients = false;
   /// Slices of gradients are kept in the type of the parameters' slices, whatever they are reduced in.
   bool gradients_as_parameters = false;
 };

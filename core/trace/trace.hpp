@@ -69,6 +69,7 @@ struct Span {
   DType dtype = DType::uint8;  ///< Of the elements in `bytes`; uint8 where only their bytes are known.
   /// The same number at both ends of one point-to-point message, and at no other span; -1: none.
   std::int64_t message = -1;
+  int peer = -1;  ///< Rank at the message's other end; -1 where it is not known.
 };
 
 /// What one rank did in the measured step.

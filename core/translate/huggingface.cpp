@@ -1,8 +1,8 @@
-// Hugging Face's Trainer (and what is built on it: TRL, LLaMA-Factory, axolotl, FastChat) and accelerate's own file.
-// Facts from huggingface/transformers @5eddc12e (5.15) src/transformers/training_args.py, huggingface/accelerate
-// @16cb6eb80dd9 src/accelerate/commands/config and utils/dataclasses.py, hiyouga/LLaMA-Factory @ff6d4d12eeb0
+// Hugging Face's Trainer, and what is built on it: TRL, LLaMA-Factory, axolotl, FastChat. Facts from
+// huggingface/transformers @5eddc12e (5.15) src/transformers/training_args.py, hiyouga/LLaMA-Factory @ff6d4d12eeb0
 // src/llamafactory/hparams, axolotl-ai-cloud/axolotl @067b021c8b87 src/axolotl/utils/schemas.
 
+#include "core/translate/accelerate.hpp"
 #include "core/translate/language.hpp"
 
 namespace rehearse::translate {
@@ -131,68 +131,7 @@ void add_sharding(std::vector<Term>& t) {
   t.push_back(number("zero_stage", "job.zero"));
   t.push_back(list("fsdp", "job.fsdp"));
   t.push_back(number("fsdp_version", "job.fsdp_version"));
-  const std::vector<std::pair<std::string, Json>> strategies{{"FULL_SHARD", "full_shard"},
-                                                             {"SHARD_GRAD_OP", "shard_grad_op"},
-                                                             {"NO_SHARD", "no_shard"},
-                                                             {"HYBRID_SHARD", "hybrid_shard"},
-                                                             {"HYBRID_SHARD_ZERO2", "hybrid_shard_zero2"},
-                                                             {"_HYBRID_SHARD_ZERO2", "hybrid_shard_zero2"},
-                                                             {"1", "full_shard"},
-                                                             {"2", "shard_grad_op"},
-                                                             {"3", "no_shard"},
-                                                             {"4", "hybrid_shard"},
-                                                             {"5", "hybrid_shard_zero2"},
-                                                             {"true", "full_shard"},
-                                                             {"false", "shard_grad_op"}};
-  for (const std::string group : {"fsdp_config.", "fsdp_config.fsdp_", "fsdp_"}) {
-    t.push_back(words(group + "sharding_strategy", "job.fsdp_strategy", strategies));
-    t.push_back(words(group + "reshard_after_forward", "job.fsdp_reshard", strategies));
-    t.push_back(toggle(group + "offload_params", "job.cpu_offload"));
-    t.push_back(toggle(group + "cpu_offload", "job.cpu_offload"));
-    t.push_back(toggle(group + "activation_checkpointing", "job.fsdp_checkpoints"));
-    t.push_back(toggle(group + "forward_prefetch", "job.forward_prefetch"));
-    t.push_back(words(group + "backward_prefetch", "strategy.fsdp.prefetch_backward",
-                      {{"BACKWARD_PRE", 1}, {"BACKWARD_POST", 0}, {"NO_PREFETCH", 0}, {"none", nullptr}}));
-    t.push_back(toggle(group + "limit_all_gathers", "strategy.fsdp.limit_all_gathers"));
-    t.push_back(number(group + "version", "job.fsdp_version"));
-  }
-}
-
-/// accelerate's own file; its distributed_type decides which of the blocks hold.
-void add_accelerate(std::vector<Term>& t) {
-  t.push_back(words("distributed_type", "job.distributed_type",
-                    {{"NO", "none"},
-                     {"MULTI_GPU", "ddp"},
-                     {"FSDP", "fsdp"},
-                     {"DEEPSPEED", "deepspeed"},
-                     {"MEGATRON_LM", "megatron"},
-                     {"TP", "tp"},
-                     {"MULTI_CPU", nullptr}}));
-  t.push_back(number("num_processes", "job.gpus"));
-  t.push_back(number("num_machines", "job.nodes"));
-  t.push_back(words("mixed_precision", "job.mixed",
-                    {{"no", nullptr}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}, {"None", nullptr}}));
-  const std::vector<std::pair<std::string, Json>> devices{{"none", "none"}, {"cpu", "cpu"}, {"nvme", "nvme"}};
-  for (const std::string group : {"deepspeed_config.", ""}) {
-    t.push_back(number(group + "zero_stage", "job.zero"));
-    t.push_back(words(group + "offload_optimizer_device", "job.offload_optimizer", devices));
-    t.push_back(words(group + "offload_param_device", "job.offload_parameters", devices));
-    t.push_back(number(group + "gradient_clipping", "job.clip"));
-  }
-  t.push_back(number("deepspeed_config.gradient_accumulation_steps", "job.accumulation"));
-  t.push_back(text("deepspeed_config.deepspeed_config_file", "file.deepspeed"));
-  for (const std::string group :
-       {"parallelism_config.parallelism_config_", "parallelism_config_", "parallelism_config."}) {
-    t.push_back(number(group + "dp_replicate_size", "strategy.dp_replicate"));
-    t.push_back(number(group + "dp_shard_size", "job.shard"));
-    t.push_back(number(group + "tp_size", "strategy.tp"));
-    t.push_back(number(group + "cp_size", "strategy.cp"));
-    t.push_back(number(group + "sp_size", "job.ulysses"));
-  }
-  t.push_back(words("fp8_config.fp8_format", "job.fp8", {{"E4M3", "e4m3"}, {"HYBRID", "hybrid"}}));
-  t.push_back(words("fp8_config.backend", "job.fp8_backend", {{"TE", "te"}, {"MSAMP", "msamp"}, {"AO", "ao"}}));
-  t.push_back(number("megatron_lm_config.megatron_lm_tp_degree", "strategy.tp"));
-  t.push_back(number("megatron_lm_config.megatron_lm_pp_degree", "strategy.pp"));
+  for (const std::string group : {"fsdp_config.", "fsdp_config.fsdp_", "fsdp_"}) add_fsdp(t, group);
 }
 
 void ignore_huggingface(std::vector<Term>& t) {
@@ -478,8 +417,17 @@ Language huggingface() {
   return out;
 }
 
-[[maybe_unused]] const bool entered_huggingface =
-    languages().add({"huggingface", "arguments of Hugging Face's Trainer, and accelerate's file", {}, huggingface()});
+}  // namespace
+
+const Language& huggingface_words() {
+  static const Language language = huggingface();
+  return language;
+}
+
+namespace {
+
+[[maybe_unused]] const bool entered_huggingface = languages().add(
+    {"huggingface", "arguments of Hugging Face's Trainer, and accelerate's file", {}, huggingface_words()});
 
 }  // namespace
 

@@ -108,5 +108,8 @@ struct Language {
 [[nodiscard]] const Language& megatron_words();
 [[nodiscard]] const Language& torchtitan_words();
 [[nodiscard]] const Language& deepspeed_words();
+[[nodiscard]] const Language& pytorch_fsdp_words();
+[[nodiscard]] const Language& huggingface_words();  ///< Arguments of the Trainer, accelerate's file among them.
+[[nodiscard]] const Language& accelerate_words();   ///< accelerate's file alone, whose places come first here.
 
 }  // namespace rehearse::translate

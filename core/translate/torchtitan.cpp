@@ -34,7 +34,7 @@ void add_axes_of_torchtitan(std::vector<Term>& t) {
   t.push_back(number("parallelism.pipeline_parallel_layers_per_stage", "job.layers_per_chunk"));
   t.push_back(number("parallelism.pipeline_parallel_first_stage_less_layers", "job.first_stage_less"));
   t.push_back(number("parallelism.pipeline_parallel_last_stage_less_layers", "job.last_stage_less"));
-  t.push_back(asked("parallelism.module_fqns_per_model_part", "stages cut by hand: state strategy.layers_per_stage"));
+  t.push_back(list("parallelism.module_fqns_per_model_part", "job.module_parts"));
   t.push_back(
       asked("parallelism.pipeline_parallel_split_points", "stages cut by hand: state strategy.layers_per_stage"));
   const std::vector<std::pair<std::string, Json>> exchanges{{"alltoall", "ring"}, {"allgather", "allgather"}};

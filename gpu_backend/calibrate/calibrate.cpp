@@ -109,15 +109,15 @@ class Calibration {
     std::vector<std::vector<double>> samples(cases.size());
     const std::size_t together = team.device().queues() ? 1 : kTogether;
     const OtherMemory other;
-    const std::vector<std::size_t> order = spread_order(team.device().queues() ? cases.size() : 0);
+    const Order order = order_of(team.device().queues() ? cases : std::vector<KernelCase>{});
     const double begin = team.device().now();
     for (int pass = 0; pass < kCalibratePasses; ++pass) {
       for (std::size_t first = 0; first < cases.size(); first += together) {
         tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kCalibratePasses,
              team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
         if (team.device().queues()) {
-          if (time_is_over(team, begin, seconds)) break;
-          repeat(team, cases[order[first]], each, samples[order[first]]);
+          if ((pass > 0 || first >= order.copies) && time_is_over(team, begin, seconds)) break;
+          repeat(team, cases[order.cases[first]], each, begin + seconds, samples[order.cases[first]]);
         } else {
           const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
           repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
@@ -135,22 +135,44 @@ class Calibration {
     }
     const MachinePace pace = measure_pace(team);
     collect(team, cases, samples, pace.slowest_to_mean, out);
+    std::erase_if(out, [](const DeviceProfile::Setting& made) { return made.operators.empty(); });
     for (DeviceProfile::Setting& made : out)
       if (pace.work > Seconds{0}) made.pace = pace.work;
     return out;
   }
 
-  /// Numbers below n, each once, that halve what lies between those before (van der Corput 1935): wherever it is cut
-  /// off, all operators and sizes have had their share.
-  static std::vector<std::size_t> spread_order(std::size_t n) {
+  /// Two read, one written, and nothing computed: memory's own pace.
+  static bool is_copy(const KernelCase& c) { return c.what.name == "add"; }
+
+  /// Each case once, those first that are measured however short the time is.
+  struct Order {
+    std::vector<std::size_t> cases;
+    std::size_t copies = 0;
+  };
+  /// Of each type that copy first whose rate counts, the largest: nothing is predicted without it. Then what halves
+  /// that between those before (van der Corput 1935): wherever it is cut off, all operators and sizes have had their
+  /// share.
+  static Order order_of(const std::vector<KernelCase>& cases) {
+    std::map<DType, std::size_t> largest;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (!is_copy(cases[i])) continue;
+      const auto [at, made] = largest.try_emplace(cases[i].arithmetic, i);
+      if (cases[i].what.size[0] > cases[at->second].what.size[0]) at->second = i;
+    }
+    Order out;
+    std::vector<bool> taken(cases.size());
+    const auto take = [&](std::size_t i) {
+      if (i < cases.size() && !taken[i]) out.cases.push_back(i), taken[i] = true;
+    };
+    for (const auto& [type, i] : largest) take(i);
+    out.copies = out.cases.size();
     std::size_t size = 1;
-    while (size < n) size *= 2;
-    std::vector<std::size_t> out;
+    while (size < cases.size()) size *= 2;
     for (std::size_t i = 0; i < size; ++i) {
       std::size_t turned = 0;
       for (std::size_t bit = 1, back = size / 2; bit < size; bit *= 2, back /= 2)
         if ((i & bit) != 0) turned += back;
-      if (turned < n) out.push_back(turned);
+      take(turned);
     }
     return out;
   }
@@ -162,13 +184,17 @@ class Calibration {
     return late[0] > 0;
   }
 
-  static void repeat(Team& team, const KernelCase& what, double seconds, std::vector<double>& samples) {
+  /// About `seconds`, and no more than once where the time of all cases ends (`latest`, as ComputeDevice::now()).
+  static void repeat(Team& team, const KernelCase& what, double seconds, double latest, std::vector<double>& samples) {
     const double begin = team.device().now();
     KernelRun run(team.device(), what);
     (void)run.once();
     team.meet();
-    for (int i = 0; i < kCalibrateMost && (i < kCalibrateLeast || team.device().now() - begin < seconds); ++i)
+    for (int i = 0; i < kCalibrateMost; ++i) {
+      const double now = team.device().now();
+      if (i >= 1 && (now >= latest || (i >= kCalibrateLeast && now - begin >= seconds))) break;
       samples.push_back(run.once());
+    }
   }
 
   /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how
@@ -213,8 +239,7 @@ class Calibration {
       op.axes = what.axes;
       const double time = std::max(slowest * figures[2 * i], 1e-9);
       op.rows.push_back({what.size, Seconds{time}, figures[2 * i + 1]});
-      // Two read, one written, and nothing computed: memory's own pace.
-      if (what.name == "add" && what.size[0] > copied) {
+      if (is_copy(cases[i]) && what.size[0] > copied) {
         copied = what.size[0];
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }

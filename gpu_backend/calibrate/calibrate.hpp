@@ -17,7 +17,7 @@ namespace rehearse {
 
 struct CalibrationRequest {
   /// About how long it may take, more than 0. It sets how often each kernel is repeated. A device that queues also
-  /// stops when the time is over: kernels that it had not reached have no row.
+  /// stops when the time is over: kernels that it had not reached have no row. Memory's rate is always measured.
   double budget_s = 60;
   std::vector<Numerics> numerics{Numerics::fp32};
   /// On a device that queues, the one that the transport joins: communication goes over its streams.

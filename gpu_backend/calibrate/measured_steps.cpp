@@ -36,7 +36,7 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
                             const StepCounts& counts, const std::function<void(int)>& on_step) {
   MeasuredSteps out;
   const int warm_up = counts.warm_up, steps = counts.steps;
-  Executor executor(program, device, transport, data, {.replay = counts.replay});
+  Executor executor(program, device, transport, data, {.replay = counts.replay, .fuse = false});
   out.not_replayed_because = executor.not_replayed_because();
   std::vector<double> mine;
   // Where measuring tasks takes time of its own, steps are timed without it and taken apart after.

@@ -23,9 +23,9 @@ template <class T>
 void reference_gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const MatrixView<T>& a,
                     const MatrixView<T>& b, T beta, T* c, std::int64_t stride);
 
-/// Threads that one product may use; no effect on a BLAS that cannot be told, or where the user has said it in
-/// OPENBLAS_NUM_THREADS. Returns how many they are then.
-int set_blas_threads(int threads);
+/// Threads that share products and other loops of this process's operators (team.hpp), unless the user has said in
+/// OPENBLAS_NUM_THREADS how many. Returns how many they are then.
+int set_cpu_threads(int threads);
 /// "OpenBLAS", "CBLAS" or "plain loops".
 [[nodiscard]] const char* blas_name();
 

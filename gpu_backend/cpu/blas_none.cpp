@@ -1,4 +1,5 @@
 #include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/team.hpp"
 
 namespace rehearse {
 
@@ -12,7 +13,10 @@ template void gemm(std::int64_t, std::int64_t, std::int64_t, float, const Matrix
 template void gemm(std::int64_t, std::int64_t, std::int64_t, double, const MatrixView<double>&,
                    const MatrixView<double>&, double, double*, std::int64_t);
 
-int set_blas_threads(int) { return 1; }
+int set_cpu_threads(int threads) {
+  set_team(threads);
+  return team_size();
+}
 const char* blas_name() { return "plain loops"; }
 
 }  // namespace rehearse

@@ -1,5 +1,6 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"
 #include "gpu_backend/cuda/observed.hpp"
+#include "gpu_backend/cuda/ops/fused.hpp"
 #include "gpu_backend/cuda/piece_lists.hpp"
 #include "gpu_backend/cuda/storage.hpp"
 #include "gpu_backend/cuda/stream_of_task.hpp"
@@ -38,11 +40,14 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
  public:
   explicit GpuDevice(const CudaOptions& options)
       : numerics_(options.numerics),
+        on_task_(options.on_task),
         shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
         gemm_(kWorkspace),
-        fused_attention_({}) {
+        fused_attention_({}),
+        convolution_({}) {
     launch_.gemm = &gemm_;
     launch_.fused_attention = &fused_attention_;
+    launch_.convolution = &convolution_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
     launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
@@ -101,11 +106,10 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
       REHEARSE_CUDA(cudaEventRecord(item->begin, item->stream));
     }
     const Issuing issuing(*this, item);
-    if (work.run)
-      work.run();
+    if (on_task_)
+      issue_alone(work);
     else
-      start(work);
-    give_back_scratch();
+      issue(work);
     item->end = measures ? shared_->timed->take() : shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, item->stream));
     return item;
@@ -176,6 +180,16 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     call.launch = &launch_;
     op(call, numerics_);
   }
+  void execute(const Fusion& how, std::span<FusedCall> calls) override {
+    launch_.stream = stream_of_task();
+    for (FusedCall& one : calls) one.call.launch = &launch_;
+    how.run(calls);
+  }
+  std::span<const Fusion> fusions() const override {
+    const char* wish = std::getenv("REHEARSE_FUSE");
+    if (wish != nullptr && std::string_view(wish) == "off") return {};
+    return cuda::fusions();
+  }
   void prepare(const Operator& op, OperatorCall& call) override {
     if (op.prepare == nullptr) return;
     call.launch = &launch_;
@@ -218,6 +232,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()};
   }
   [[nodiscard]] std::string attention() const { return fused_attention_.description(); }
+  [[nodiscard]] std::string convolutions() const { return convolution_.description(); }
 
  private:
   /// The task at hand, for the time it is issued.
@@ -264,6 +279,25 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
     return out;
   }
 
+  void issue(const Work& work) {
+    if (work.run)
+      work.run();
+    else
+      start(work);
+    give_back_scratch();
+  }
+  void issue_alone(const Work& work) {
+    on_task_(work.name);
+    try {
+      issue(work);
+      if (shared_->recording == nullptr) REHEARSE_CUDA(cudaStreamSynchronize(stream_of_task()));
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (Error& e) {
+      e.where = fmt::format("task '{}'{}{}", work.name, e.where.empty() ? "" : ", ", e.where);
+      throw;
+    }
+  }
   static void start(const Work& work) {
     bool ended = false;
     std::exception_ptr failed;
@@ -300,10 +334,12 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   }
 
   Numerics numerics_;
+  std::function<void(std::string_view)> on_task_;
   double created_ = host_seconds();
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;
   cuda::FusedAttention fused_attention_;
+  cuda::LibraryConvolution convolution_;
   LaunchContext launch_;
   std::map<int, cudaStream_t> streams_;
   cudaStream_t replays_ = nullptr;
@@ -339,5 +375,6 @@ const GpuDevice& gpu(const ComputeDevice& device) {
 
 CudaMemory cuda_memory(const ComputeDevice& device) { return gpu(device).memory(); }
 std::string cuda_attention(const ComputeDevice& device) { return gpu(device).attention(); }
+std::string cuda_convolutions(const ComputeDevice& device) { return gpu(device).convolutions(); }
 
 }  // namespace rehearse

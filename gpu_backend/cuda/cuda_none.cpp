@@ -37,5 +37,8 @@ CudaMemory cuda_memory(const ComputeDevice& device) {
 std::string cuda_attention(const ComputeDevice& device) {
   throw std::logic_error("device '" + device.name() + "' is no GPU");
 }
+std::string cuda_convolutions(const ComputeDevice& device) {
+  throw std::logic_error("device '" + device.name() + "' is no GPU");
+}
 
 }  // namespace rehearse

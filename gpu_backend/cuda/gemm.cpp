@@ -69,17 +69,18 @@ using Preference = Owned<cublasLtMatmulPreference_t>;
 
 /// What the choice of an algorithm depends on.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::array<std::int64_t, 3>,
-                       std::array<std::int64_t, 3>, std::array<int, 3>, int, int>;
+                       std::array<std::int64_t, 3>, std::array<int, 3>, int, int, int>;
 
 /// The alignment in bytes that an address has, up to 16.
 int alignment(const void* p) {
   const auto x = reinterpret_cast<std::uintptr_t>(p);
   return x % 16 == 0 ? 16 : x % 8 == 0 ? 8 : x % 4 == 0 ? 4 : 2;
 }
+const void* added_to(const GemmCall& g) { return g.added != nullptr ? g.added : g.c.data; }
 Key key_of(const GemmCall& g) {
   const int flags = (g.a.transposed ? 1 : 0) + (g.b.transposed ? 2 : 0) + (g.bias != nullptr ? 4 : 0) +
-                    (g.tf32 ? 8 : 0) + (g.beta != 0 ? 16 : 0);
-  const int aligned = std::min({alignment(g.a.data), alignment(g.b.data), alignment(g.c.data)});
+                    (g.tf32 ? 8 : 0) + (g.beta != 0 ? 16 : 0) + (g.aux != nullptr ? 32 : 0);
+  const int aligned = std::min({alignment(g.a.data), alignment(g.b.data), alignment(g.c.data), alignment(added_to(g))});
   return {g.m,
           g.n,
           g.k,
@@ -88,7 +89,22 @@ Key key_of(const GemmCall& g) {
           {g.a.next, g.b.next, g.c.next},
           {static_cast<int>(g.a.type), static_cast<int>(g.b.type), static_cast<int>(g.c.type)},
           flags,
-          aligned};
+          aligned,
+          static_cast<int>(g.epilogue)};
+}
+
+cublasLtEpilogue_t epilogue_of(const GemmCall& g) {
+  const bool biased = g.bias != nullptr;
+  switch (g.epilogue) {
+    case Epilogue::none: return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::gelu:
+      if (g.aux != nullptr) return biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+      return biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::gelu_grad: return CUBLASLT_EPILOGUE_DGELU;
+    // Of what is the second factor to cuBLASLt.
+    case Epilogue::row_sums: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 }  // namespace
@@ -141,12 +157,15 @@ struct Gemm::Impl {
                             second = g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    if (g.bias != nullptr) {
-      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-      const cudaDataType_t bias = type_of(g.c.type);
+    if (const cublasLtEpilogue_t epilogue = epilogue_of(g); epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+      const cudaDataType_t stored = type_of(g.c.type);
       set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-      set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias, sizeof bias);
-      set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias, sizeof g.bias);
+      set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &stored, sizeof stored);
+      if (g.aux != nullptr) {
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &g.c.stride, sizeof g.c.stride);
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &stored, sizeof stored);
+      }
+      set_places(plan.product, g);
     }
     describe(plan.first, g.b, g.b.transposed ? g.n : g.k, g.b.transposed ? g.k : g.n, g.batch);
     describe(plan.second, g.a, g.a.transposed ? g.k : g.m, g.a.transposed ? g.m : g.k, g.batch);
@@ -159,19 +178,36 @@ struct Gemm::Impl {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment(g.b.data)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment(g.a.data)));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment(g.c.data)));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment(added_to(g))));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment(g.c.data)));
     plan.candidates.resize(kMostCandidates);
     int found = 0;
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulAlgoGetHeuristic)(
+    const cublasStatus_t status = CUBLASLT(cublasLtMatmulAlgoGetHeuristic)(
         handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(),
-        preference.get(), kMostCandidates, plan.candidates.data(), &found));
+        preference.get(), kMostCandidates, plan.candidates.data(), &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+      found = 0;
+    else
+      check(status, "cublasLtMatmulAlgoGetHeuristic");
     plan.candidates.resize(static_cast<std::size_t>(found));
     std::erase_if(plan.candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });
+    return plan;
+  }
+
+  /// Throws where there is none.
+  const Plan& plan_for(const GemmCall& g) {
+    const Plan& plan = plan_of(g);
     if (plan.candidates.empty())
       throw Error(ErrorKind::unavailable,
                   fmt::format("cuBLASLt has no algorithm for a product of {} x {} x {}", g.m, g.n, g.k), "cuda");
     return plan;
+  }
+
+  /// Where an epilogue reads and writes, which changes from call to call.
+  static void set_places(Description& to, const GemmCall& g) {
+    const void* vector = g.epilogue == Epilogue::row_sums ? g.row_sums : g.bias;
+    if (vector != nullptr) set(to, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    if (g.aux != nullptr) set(to, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g.aux, sizeof g.aux);
   }
 
   Plan& plan_of(const GemmCall& g) {
@@ -181,7 +217,7 @@ struct Gemm::Impl {
       if (plans.size() >= kMostPlans) plans.clear();
       at = plans.emplace(key, make(g)).first;
     }
-    if (g.bias != nullptr) set(at->second.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias, sizeof g.bias);
+    set_places(at->second.product, g);
     return at->second;
   }
 
@@ -198,8 +234,8 @@ struct Gemm::Impl {
                *plus = wide ? static_cast<const void*>(&g.beta) : &beta;
     auto* c = const_cast<void*>(g.c.data);
     REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmul)(handle, plan.product.get(), times, g.b.data, plan.first.get(), g.a.data,
-                                             plan.second.get(), plus, c, plan.out.get(), c, plan.out.get(), &algorithm,
-                                             workspace_of(stream), workspace_bytes, stream));
+                                             plan.second.get(), plus, added_to(g), plan.out.get(), c, plan.out.get(),
+                                             &algorithm, workspace_of(stream), workspace_bytes, stream));
   }
 
   double median_of(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
@@ -228,8 +264,8 @@ namespace {
 
 /// A sum of no products: C stays where it is added to, and is 0 where it is not.
 void nothing_plus(cudaStream_t stream, const GemmCall& g) {
-  if (g.bias != nullptr || (g.beta != 0 && g.beta != 1))
-    throw std::logic_error("a scaled or biased product of nothing");
+  if (g.bias != nullptr || (g.beta != 0 && g.beta != 1) || g.epilogue != Epilogue::none || g.added != nullptr)
+    throw std::logic_error("a product of nothing that is more than zeros or what C holds");
   if (g.beta == 1) return;
   const std::size_t each = size_of(g.c.type);
   auto* c = static_cast<std::byte*>(const_cast<void*>(g.c.data));
@@ -247,12 +283,14 @@ Gemm::~Gemm() = default;
 void Gemm::run(cudaStream_t stream, const GemmCall& g) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) return nothing_plus(stream, g);
-  const Impl::Plan& plan = impl_->plan_of(g);
+  const Impl::Plan& plan = impl_->plan_for(g);
   impl_->launch(stream, g, plan, plan.candidates.front().algo);
 }
 
+bool Gemm::offers(const GemmCall& g) { return !impl_->plan_of(g).candidates.empty(); }
+
 Gemm::Choice Gemm::compare(cudaStream_t stream, const GemmCall& g, int repeats) {
-  const Impl::Plan& plan = impl_->plan_of(g);
+  const Impl::Plan& plan = impl_->plan_for(g);
   Choice out;
   out.candidates = static_cast<int>(plan.candidates.size());
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {

@@ -20,14 +20,26 @@ struct GemmOperand {
   std::int64_t next = 0;
 };
 
-/// C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C (+ bias of n elements in C's type, to every row). The bias begins
-/// at a multiple of 16 bytes.
+/// What is done to the sums on the way to C, by cuBLASLt's epilogues. GELU is that by tanh.
+enum class Epilogue {
+  none,
+  gelu,       ///< C = GELU(sums); what went in is kept at `aux`, unless that is null.
+  gelu_grad,  ///< C = sums * GELU'(aux)
+  row_sums    ///< The sums of op(A)'s rows, m numbers in C's type, go to `row_sums`: a bias's gradient.
+};
+
+/// C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * D (+ bias of n elements in C's type, to every row), where D is C or
+/// what `added` points to. The bias, `aux` and `row_sums` begin at multiples of 16 bytes.
 struct GemmCall {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   GemmOperand a, b, c;
   double alpha = 1, beta = 0;
   const void* bias = nullptr;
-  bool tf32 = false;  ///< Factors of fp32 products may be rounded to tf32.
+  bool tf32 = false;            ///< Factors of fp32 products may be rounded to tf32.
+  const void* added = nullptr;  ///< Stored as C is; null: C itself.
+  Epilogue epilogue = Epilogue::none;
+  void* aux = nullptr;       ///< [m,n], stored as C is; n is a multiple of 8.
+  void* row_sums = nullptr;  ///< Of `epilogue`.
 };
 
 /// fp32 x fp32, fp64 x fp64 (DGEMM) and bfloat16 x bfloat16 into bfloat16 or fp32; sums in fp32, or fp64 for fp64.
@@ -41,6 +53,8 @@ class Gemm {
 
   /// Throws Error (unavailable) where cuBLASLt knows no way.
   void run(cudaStream_t stream, const GemmCall& call);
+  /// Whether it knows one. Not for products of nothing.
+  [[nodiscard]] bool offers(const GemmCall& call);
 
   /// Seconds of the algorithm that run() uses and of the fastest of all that cuBLASLt proposes, medians over `repeats`:
   /// how good its first choice is.

@@ -9,6 +9,7 @@
 
 #include "gpu_backend/cuda/fused_attention.hpp"
 #include "gpu_backend/cuda/gemm.hpp"
+#include "gpu_backend/cuda/library_convolution.hpp"
 
 namespace rehearse {
 
@@ -20,6 +21,7 @@ struct LaunchContext {
   cudaStream_t stream = nullptr;
   cuda::Gemm* gemm = nullptr;
   cuda::FusedAttention* fused_attention = nullptr;
+  cuda::LibraryConvolution* convolution = nullptr;
   /// Device memory, given back in order of the stream when the operator has been launched.
   std::function<void*(std::size_t bytes)> scratch;
   /// A number on the device, of 8 bytes, that a kernel of this task writes; `then` gets it once a wait has seen the

@@ -17,6 +17,7 @@
 #include "core/base/units.hpp"
 #include "core/program/tensor.hpp"
 #include "gpu_backend/execute/element_range.hpp"
+#include "gpu_backend/execute/fuse/fusion.hpp"
 #include "gpu_backend/execute/numerics.hpp"
 #include "gpu_backend/execute/operator.hpp"
 
@@ -87,6 +88,8 @@ class ComputeDevice {
   // Within the work of a task: on its stream, with addresses that Storage::data() gave.
   /// Runs an operator.
   virtual void execute(const Operator& op, OperatorCall& call) { op(call, numerics()); }
+  /// Runs one of its fusions.
+  virtual void execute(const Fusion& how, std::span<FusedCall> calls) { how.run(calls); }
   /// Before the first step, for each of its calls: loads what the operator will launch. In a step that could wait for
   /// work that waits for another rank. Operands have no addresses yet.
   virtual void prepare(const Operator&, OperatorCall&) {}
@@ -108,6 +111,8 @@ class ComputeDevice {
 
   /// Null where the device has none: a gap.
   [[nodiscard]] virtual const Operator* find(std::string_view name) const = 0;
+  /// What it does as one call.
+  [[nodiscard]] virtual std::span<const Fusion> fusions() const { return {}; }
   /// Appends to a stream (an index into Program::streams). Work begins after everything before it on its stream and
   /// after `after`.
   virtual EventPtr submit(int stream, std::span<const EventPtr> after, Work work) = 0;

@@ -1,5 +1,6 @@
 #include "gpu_backend/execute/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -11,6 +12,7 @@
 #include "core/base/index.hpp"
 #include "core/program/body.hpp"
 #include "gpu_backend/communicate/message.hpp"
+#include "gpu_backend/execute/fuse/onto_zeros.hpp"
 #include "gpu_backend/execute/memory_book.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
@@ -57,8 +59,10 @@ struct Executor::Impl {
   std::vector<EventPtr> events, events_before;  ///< By instruction, of this step and the one before.
   Preparation preparation;
   std::vector<Prepared> prepared;
-  std::string not_replayed;  ///< Why not, where it was asked for.
-  int issued = 0;            ///< Steps that were issued task by task.
+  std::vector<FusedGroup> groups;
+  std::vector<int> group_of;  ///< By instruction; -1: done by itself.
+  std::string not_replayed;   ///< Why not, where it was asked for.
+  int issued = 0;             ///< Steps that were issued task by task.
   /// By slot, while there is a recording: it reads them where they are.
   std::map<int, std::shared_ptr<Storage>> inputs;
   std::unique_ptr<Recording> recording;  ///< Goes first: it calls communicators.
@@ -70,7 +74,7 @@ struct Executor::Impl {
         data(source),
         options(std::move(o)),
         plan(p, t.rank()),
-        preparation(plan, d, t, observed) {
+        preparation(plan, d, t, source, observed) {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
@@ -79,6 +83,7 @@ struct Executor::Impl {
       Prepared& task = prepared.back();
       if (task.op != nullptr) device.prepare(*task.op, task.call);
     }
+    find_groups();
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)
@@ -91,6 +96,22 @@ struct Executor::Impl {
   [[nodiscard]] const Tensor& tensor(int id) const { return nth(program.tensors, id); }
   [[nodiscard]] ElementType type_of(const StorageSlot& s) const {
     return stored_as(tensor(s.tensor).dtype, device.numerics());
+  }
+
+  void find_groups() {
+    group_of.assign(plan.step().size(), -1);
+    if (!options.fuse || device.fusions().empty()) return;
+    const std::vector<bool> fresh = adds_to_zeros(plan);
+    for (std::size_t i = 0; i < prepared.size(); ++i) prepared[i].call.onto_zeros = fresh[i];
+    groups = fused_groups(plan, prepared, device.fusions());
+    if (options.on_update) std::erase_if(groups, [&](const FusedGroup& g) { return updates(g); });
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      for (const int m : groups[g].members) nth(group_of, m) = static_cast<int>(g);
+  }
+  /// Whether somebody wants to see the operands of one of its tasks.
+  [[nodiscard]] bool updates(const FusedGroup& g) const {
+    return std::any_of(g.members.begin(), g.members.end(),
+                       [&](int m) { return nth(prepared, m).call.task->op == ComputeOp::optimizer; });
   }
 
   void take(int slot) {
@@ -143,20 +164,44 @@ struct Executor::Impl {
     for (const int a : in.after) after.push_back(nth(events, a));
     if (!events_before.empty())
       for (const int a : in.after_previous) after.push_back(nth(events_before, a));
-    Work work = work_of(in, prepared[i]);
-    work.name = prepared[i].name;
-    try {
-      events[i] = device.submit(in.task->stream, after, std::move(work));
-    } catch (const OutOfMemory& e) {
-      throw explained(e, program, plan.rank(), memory.now(), prepared[i].name);
-    }
+    if (group_of[i] < 0)
+      events[i] = submit(i, after, work_of(in, prepared[i]));
+    else
+      issue_in_group(i, after);
     for (const int slot : in.frees) {
       const StorageSlot& s = nth(plan.slots(), slot);
       nth(storage, slot).reset();
       memory.remove(tensor(s.tensor), s.bytes);
     }
   }
+  EventPtr submit(std::size_t i, const std::vector<EventPtr>& after, Work work) {
+    work.name = prepared[i].name;
+    try {
+      return device.submit(plan.step()[i].task->stream, after, std::move(work));
+    } catch (const OutOfMemory& e) {
+      throw explained(e, program, plan.rank(), memory.now(), prepared[i].name);
+    }
+  }
+
+  /// Kept until the last of the group comes, with the storage that the task would have used by now.
+  void issue_in_group(std::size_t i, const std::vector<EventPtr>& after) {
+    const FusedGroup& group = nth(groups, group_of[i]);
+    if (static_cast<int>(i) == group.members.front()) late[group_of[i]] = {};
+    Late& tasks = late.at(group_of[i]);
+    for (const EventPtr& e : after)
+      if (e) tasks.after.push_back(e);
+    tasks.at.push_back(placed(plan.step()[i]));
+    if (static_cast<int>(i) != group.members.back()) return;
+    const std::int64_t step = next_step;
+    const EventPtr done =
+        submit(static_cast<std::size_t>(group.members.front()), tasks.after,
+               {.run = [this, &group, at = std::move(tasks.at), step] { compute(group, at, step); }, .start = {}});
+    for (const int m : group.members) nth(events, m) = done;
+    late.erase(group_of[i]);
+  }
+
   void issue_all() {
+    late.clear();
     for (std::size_t i = 0; i < plan.step().size(); ++i) issue(i);
     ++issued;
   }
@@ -208,6 +253,13 @@ struct Executor::Impl {
       return out;
     }
   };
+  /// Tasks of groups whose last has not come yet, by group.
+  struct Late {
+    std::vector<Placed> at;
+    std::vector<EventPtr> after;
+  };
+  std::map<int, Late> late;
+
   Placed placed(const Instruction& in) const {
     Placed out;
     for (const PlannedOperand& o : in.operands) {
@@ -237,6 +289,19 @@ struct Executor::Impl {
     // A data source hands out what is decoded.
     if (std::holds_alternative<HostTask>(in.task->kind)) return {.run = [] {}, .start = {}};
     return {.run = [this, &what, at = std::move(at)] { copy(what, at); }, .start = {}};  // CopyTask
+  }
+
+  void compute(const FusedGroup& group, const std::vector<Placed>& at, std::int64_t step) const {
+    std::vector<FusedCall> calls;
+    for (std::size_t m = 0; m < group.members.size(); ++m) {
+      FusedCall& one =
+          calls.emplace_back(FusedCall{nth(prepared, group.members[m]).call, group.places[m], group.unseen[m]});
+      for (std::size_t i = 0; i < one.call.operands.size(); ++i)
+        if (!one.unseen[i]) one.call.operands[i].data = at[m].data(i);
+      one.call.step = step;
+      one.call.random = one.call.any_step.at(step);
+    }
+    device.execute(*group.how, calls);
   }
 
   void compute(const Prepared& what, const Placed& at, std::int64_t step) const {
@@ -383,6 +448,7 @@ StepResult Executor::step(bool one_by_one) { return impl_->step(one_by_one); }
 const std::string& Executor::not_replayed_because() const { return impl_->not_replayed; }
 void Executor::drain() { impl_->drain(); }
 std::int64_t Executor::next_step() const { return impl_->next_step; }
+const std::vector<FusedGroup>& Executor::groups() const { return impl_->groups; }
 void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
 
 std::vector<Executor::Persistent> Executor::persistent() {
@@ -404,6 +470,9 @@ std::vector<Executor::Persistent> Executor::persistent() {
 std::vector<Interval> Executor::intervals() const {
   std::vector<Interval> out;
   for (const EventPtr& e : impl_->events) out.push_back(impl_->device.times(e).value_or(Interval{}));
+  for (const FusedGroup& g : impl_->groups)
+    for (const int m : g.members)
+      if (m != g.members.front()) nth(out, m).begin = nth(out, m).end;
   return out;
 }
 

@@ -34,6 +34,8 @@ struct ExecutorOptions {
   /// Record the step on the device once two have run, and replay it from then on (CUDA graphs), where
   /// Executor::not_replayed_because() says nothing.
   bool replay = false;
+  /// Let the device do several tasks as one where it can (fusion.hpp). Results are the same to rounding.
+  bool fuse = true;
   /// Called before every optimizer task, once all work before it is done, with its operands: tests and tools read
   /// gradients here.
   std::function<void(const OperatorCall&)> on_update{};
@@ -75,8 +77,11 @@ class Executor {
   void set_next_step(std::int64_t step);
 
   /// Begin and end of every instruction of the last step's plan, on the device's clock; after drain(). An interval of
-  /// length zero at 0: not measured.
+  /// length zero at 0: not measured. Of tasks that were done as one the first has the whole time, the others end with
+  /// it.
   [[nodiscard]] std::vector<Interval> intervals() const;
+  /// Tasks of the plan that are done as one.
+  [[nodiscard]] const std::vector<FusedGroup>& groups() const;
 
  private:
   struct Impl;

@@ -69,6 +69,8 @@ struct OperatorCall {
   /// Whether this rank is the first of those that hold the same elements of operand 0.
   bool first_replica = true;
   Observations* observed = nullptr;
+  /// Whether all that the task adds to is zeros: it may overwrite instead.
+  bool onto_zeros = false;
   /// Set by devices that launch; null on the CPU, whose operators compute before they return.
   LaunchContext* launch = nullptr;
 

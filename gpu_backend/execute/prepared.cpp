@@ -39,7 +39,7 @@ Prepared Preparation::prepare(const Instruction& in) {
       out.exchange = std::make_shared<CountedExchange>(plan_, in, who, device_.numerics());
   }
   if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) out.channel = channel(*m, in.at);
-  if (const auto* task = std::get_if<InputTask>(&in.task->kind)) check_input(program_, *task);
+  if (const auto* task = std::get_if<InputTask>(&in.task->kind)) check_input(program_, data_, *task);
   if (std::holds_alternative<ScalarTask>(in.task->kind))
     throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
   return out;

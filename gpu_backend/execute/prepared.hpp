@@ -12,6 +12,7 @@
 #include "gpu_backend/execute/collective_work.hpp"
 #include "gpu_backend/execute/device.hpp"
 #include "gpu_backend/execute/plan.hpp"
+#include "gpu_backend/train/data.hpp"
 
 namespace rehearse {
 
@@ -30,9 +31,15 @@ struct Prepared {
 /// their steps in the same order.
 class Preparation {
  public:
-  /// What operators observe goes to `observed`.
-  Preparation(RankPlan& plan, const ComputeDevice& device, Transport& transport, Observations& observed)
-      : plan_(plan), program_(plan.program()), device_(device), transport_(transport), observed_(observed) {}
+  /// What operators observe goes to `observed`; inputs come from `data`.
+  Preparation(RankPlan& plan, const ComputeDevice& device, Transport& transport, const DataSource& data,
+              Observations& observed)
+      : plan_(plan),
+        program_(plan.program()),
+        device_(device),
+        transport_(transport),
+        data_(data),
+        observed_(observed) {}
 
   /// Throws Error (unavailable) for tasks that cannot be executed.
   [[nodiscard]] Prepared prepare(const Instruction& in);
@@ -47,6 +54,7 @@ class Preparation {
   const Program& program_;
   const ComputeDevice& device_;
   Transport& transport_;
+  const DataSource& data_;
   Observations& observed_;
   std::map<std::pair<int, int>, std::unique_ptr<Communicator>> communicators_;  ///< By group and stream.
   std::map<std::string, std::unique_ptr<Channel>> channels_;

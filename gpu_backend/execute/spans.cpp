@@ -23,6 +23,8 @@ void describe_communication(Span& span, const RankPlan& plan, const Instruction&
     span.group = "pp";
     span.collective = sends ? "send" : "recv";
     span.group_size = 2;
+    span.peer = p.mesh.members(nth(p.groups, m->group), plan.rank(), p.exprs)
+                    .at(static_cast<std::size_t>(p.exprs.evaluate(m->peer, in.at)));
     span.bytes = Bytes{p.local_bytes(nth(p.tensors, in.operands.at(0).tensor), in.at)};
   }
   span.category = category_of_stream(p, in.task->stream);

@@ -164,6 +164,14 @@ namespace {
 void DataSource::tokens(std::int64_t, std::int64_t, std::int64_t, std::vector<std::int64_t>&) const {
   has_no(*this, "tokens");
 }
+void DataSource::labels(std::int64_t step, std::int64_t sample, std::int64_t length,
+                        std::vector<std::int64_t>& out) const {
+  tokens(step, sample, length, out);
+  out.erase(out.begin());
+}
+void DataSource::token_types(std::int64_t, std::int64_t, std::int64_t, std::vector<std::int64_t>&) const {
+  has_no(*this, "types of tokens");
+}
 void DataSource::image(std::int64_t, std::int64_t, std::int64_t, std::vector<double>&) const {
   has_no(*this, "images");
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/sample_field.hpp"
+
 namespace rehearse {
 
 /// A source has what it overrides; asked for anything else it throws Error (unavailable).
@@ -16,6 +18,14 @@ class DataSource {
   /// Each is below `vocabulary`.
   virtual void tokens(std::int64_t step, std::int64_t sample, std::int64_t length,
                       std::vector<std::int64_t>& out) const;
+  /// What is to be predicted at each of `length` tokens: the next one, unless the source says otherwise.
+  virtual void labels(std::int64_t step, std::int64_t sample, std::int64_t length,
+                      std::vector<std::int64_t>& out) const;
+  /// Which sentence each of `length` tokens belongs to.
+  virtual void token_types(std::int64_t step, std::int64_t sample, std::int64_t length,
+                           std::vector<std::int64_t>& out) const;
+  /// Whether it has a field that not every source of its kind has: types of tokens.
+  [[nodiscard]] virtual bool has(SampleField field) const { return field != SampleField::token_types; }
   /// The `n` numbers of sample `sample`: an image's pixels, channel by channel, or a vector's features.
   virtual void image(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const;
   /// Class of a sample, and of one pixel of it.

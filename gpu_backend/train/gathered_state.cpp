@@ -1,7 +1,6 @@
 #include "gpu_backend/train/gathered_state.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -95,25 +94,10 @@ std::vector<std::byte> gathered(const StoredPieces& sources, const Held& held, c
   return out;
 }
 
-double real_at(const std::byte* from, ElementType type) {
-  const auto as = [from]<class T>(T x) {
-    std::memcpy(&x, from, sizeof x);
-    return x;
-  };
-  switch (type) {
-    case ElementType::real64: return as(double{});
-    case ElementType::real32: return as(float{});
-    case ElementType::real16: return from_bfloat16(as(std::uint16_t{}));
-    default: throw std::logic_error("state that is no real number in another type");
-  }
-}
-
 /// Weights of a master copy, rounded as the update rounds them.
 std::vector<std::byte> in_type(std::vector<std::byte> values, ElementType from, ElementType to) {
   if (from == to) return values;
-  std::vector<double> reals;
-  for (std::size_t at = 0; at < values.size(); at += size_of(from)) reals.push_back(real_at(&values[at], from));
-  return encoded(reals, to);
+  return encoded(decoded(values, from), to);
 }
 
 }  // namespace

@@ -15,11 +15,16 @@ namespace {
 
 /// A number of an element.
 struct Initialiser {
-  enum class Kind : std::uint8_t { constant, normal } kind = Kind::constant;
-  double scale = 0;  ///< The constant, or the standard deviation.
+  enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
+  double scale = 0;  ///< The constant, the standard deviation, or the largest number.
   RandomKey key;
   double operator()(std::uint64_t element) const {
-    return kind == Kind::constant ? scale : scale * key.normal(element);
+    switch (kind) {
+      case Kind::constant: return scale;
+      case Kind::normal: return scale * key.normal(element);
+      case Kind::uniform: return scale * (2 * key.uniform(element) - 1);
+    }
+    return 0;
   }
 };
 
@@ -35,6 +40,7 @@ Initialiser initialiser(const std::string& text, const RandomKey& key) {
   if (text.empty() || text == "zeros") return {};
   if (text == "ones") return {Initialiser::Kind::constant, 1, key};
   if (argument_of(text, "normal", x)) return {Initialiser::Kind::normal, x, key};
+  if (argument_of(text, "uniform", x)) return {Initialiser::Kind::uniform, x, key};
   throw std::logic_error("unknown initialiser '" + text + "'");
 }
 
@@ -106,6 +112,19 @@ void store(std::vector<std::byte>& out, std::size_t first, const C& convert, con
   });
 }
 
+double real_at(const std::byte* from, ElementType type) {
+  const auto as = [from]<class T>(T x) {
+    std::memcpy(&x, from, sizeof x);
+    return x;
+  };
+  switch (type) {
+    case ElementType::real64: return as(double{});
+    case ElementType::real32: return as(float{});
+    case ElementType::real16: return from_bfloat16(as(std::uint16_t{}));
+    default: throw std::logic_error("state that is no real number in another type");
+  }
+}
+
 constexpr std::size_t kPart = std::size_t{1} << 23;  // Elements.
 
 }  // namespace
@@ -140,6 +159,13 @@ void write_initial_values(const Tensor& tensor, const Held& held, int layer, std
 std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type) {
   std::vector<std::byte> out(values.size() * size_of(type));
   converted(type, [&](const auto& convert) { store(out, 0, convert, [&](std::size_t i) { return values[i]; }); });
+  return out;
+}
+
+std::vector<double> decoded(std::span<const std::byte> values, ElementType type) {
+  std::vector<double> out;
+  out.reserve(values.size() / size_of(type));
+  for (std::size_t at = 0; at < values.size(); at += size_of(type)) out.push_back(real_at(&values[at], type));
   return out;
 }
 

@@ -21,12 +21,14 @@ namespace rehearse {
 using WriteBytes = std::function<void(std::size_t offset, std::span<const std::byte> bytes)>;
 
 /// Hands out the value of every element that `held` stores, in order and as a device stores them, in parts that take
-/// little memory; 0 for padding and for tensors without an initialiser. Initialisers: "zeros", "ones", "normal(STD)".
-/// Throws std::logic_error for others.
+/// little memory; 0 for padding and for tensors without an initialiser. Initialisers: "zeros", "ones", "normal(STD)",
+/// "uniform(BOUND)": from -BOUND to BOUND. Throws std::logic_error for others.
 void write_initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed, ElementType type,
                           const WriteBytes& write);
 
 /// Values as a device stores them.
 [[nodiscard]] std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type);
+/// The way back, of real numbers.
+[[nodiscard]] std::vector<double> decoded(std::span<const std::byte> values, ElementType type);
 
 }  // namespace rehearse

@@ -22,13 +22,18 @@ std::vector<std::byte> bytes_of(const std::vector<std::int64_t>& values) {
 
 std::vector<std::byte> token_values(const DataSource& data, SampleField field, const TensorView& out,
                                     std::int64_t first_sample, std::int64_t step) {
-  const std::int64_t shift = field == SampleField::labels ? 1 : 0, length = out.held->shape.at(1);
-  std::vector<std::int64_t> tokens, values;
+  const std::int64_t length = out.held->shape.at(1);
+  std::vector<std::int64_t> of_sample, values;
   values.reserve(static_cast<std::size_t>(out.elements()));
   for (std::int64_t b = 0; b < out.extent(0); ++b) {
-    data.tokens(step, first_sample + out.held->global_index(0, b), length, tokens);
-    for (std::int64_t s = 0; s < out.extent(1); ++s)
-      values.push_back(nth(tokens, out.held->global_index(1, s) + shift));
+    const std::int64_t sample = first_sample + out.held->global_index(0, b);
+    if (field == SampleField::labels)
+      data.labels(step, sample, length, of_sample);
+    else if (field == SampleField::token_types)
+      data.token_types(step, sample, length, of_sample);
+    else
+      data.tokens(step, sample, length, of_sample);
+    for (std::int64_t s = 0; s < out.extent(1); ++s) values.push_back(nth(of_sample, out.held->global_index(1, s)));
   }
   return bytes_of(values);
 }
@@ -77,18 +82,23 @@ std::vector<std::byte> image_values(const Program& program, const DataSource& da
 
 }  // namespace
 
-void check_input(const Program& program, const InputTask& task) {
+void check_input(const Program& program, const DataSource& data, const InputTask& task) {
   const bool tokens = program.tokens_per_step > 0;
-  const std::vector<SampleField> known = tokens
-                                             ? std::vector{SampleField::tokens, SampleField::labels}
-                                             : std::vector{SampleField::image, SampleField::noise, SampleField::labels};
-  if (std::find(known.begin(), known.end(), task.field) != known.end()) return;
+  const std::vector<SampleField> known =
+      tokens ? std::vector{SampleField::tokens, SampleField::labels, SampleField::token_types}
+             : std::vector{SampleField::image, SampleField::noise, SampleField::labels};
+  const bool reads = std::find(known.begin(), known.end(), task.field) != known.end();
+  if (reads && data.has(task.field)) return;
   std::vector<std::string_view> names;
-  for (const SampleField f : known) names.push_back(name_of(f));
-  throw Error(ErrorKind::unavailable,
-              fmt::format("no data has the input '{}' of a network over {}", task.what, tokens ? "tokens" : "images"),
-              "model",
-              fmt::format("real runs read {}; 'rehearse simulate' plays this network", fmt::join(names, ", ")));
+  for (const SampleField f : known)
+    if (data.has(f)) names.push_back(name_of(f));
+  throw Error(
+      ErrorKind::unavailable,
+      reads ? fmt::format("{} have no '{}', which this network reads", data.describe(), task.what)
+            : fmt::format("no data has the input '{}' of a network over {}", task.what, tokens ? "tokens" : "images"),
+      "model",
+      reads ? "give samples that have them: --data FILE.safetensors"
+            : fmt::format("real runs read {}; 'rehearse simulate' plays this network", fmt::join(names, ", ")));
 }
 
 std::vector<std::byte> input_values(const Program& program, const DataSource& data, const InputTask& task,

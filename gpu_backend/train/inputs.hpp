@@ -11,8 +11,8 @@
 
 namespace rehearse {
 
-/// Throws Error (unavailable) that lists those there are, for an input that no data source has.
-void check_input(const Program& program, const InputTask& task);
+/// Throws Error (unavailable) for an input that no data source has, with those there are, or that this one lacks.
+void check_input(const Program& program, const DataSource& data, const InputTask& task);
 
 /// The elements of `out`, in the order of its storage. `first_sample` is the number in the step of the microbatch's
 /// first. Halos are zero: neighbours fill them.

@@ -31,7 +31,7 @@ class RunComparison {
       : first_(*files.front()), program_(program), where_(std::move(where)), wanted_(state_of(program)) {
     for (const CheckpointHeader* file : files)
       for (const StoredTensor& t : file->tensors)
-        if (t.state) stored_.try_emplace(t.name, StateShape{t.held.shape, t.dtype});
+        if (t.state) stored_.try_emplace(t.name, StateShape{t.held.shape, t.dtype, {}});
   }
 
   void check(Numerics numerics) const {
@@ -140,7 +140,7 @@ State state_of(const Program& program) {
       const Tensor& t = nth(program.tensors, p.tensor);
       if (!is_state(t)) continue;
       StateShape& shape = out[state_name(t, p.layer)];
-      shape = {{}, t.dtype};
+      shape = {{}, t.dtype, t.segments};
       for (const ExprId e : t.shape) shape.shape.push_back(program.exprs.evaluate(e, at));
     }
   }

@@ -21,6 +21,7 @@ namespace rehearse {
 struct StateShape {
   std::vector<std::int64_t> shape;
   DType dtype = DType::fp32;
+  std::vector<std::int64_t> segments = {};  ///< As Tensor::segments.
 };
 using State = std::map<StateName, StateShape>;
 

@@ -61,6 +61,12 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
     out.resumed = checkpoints.load(checkpoints.newest_to_resume(), executor, device, transport);
     if (run.on_resume) run.on_resume(out.resumed);
   }
+  if (!run.init.empty()) {
+    GivenWeights weights(run.init, program, run.weight_names);
+    weights.load(executor, device);
+    out.init_names = weights.scheme();
+    if (run.on_init) run.on_init(weights);
+  }
   std::vector<double> seconds;
   double zero = 0;
   while (executor.next_step() < run.steps) {
@@ -75,11 +81,15 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
     out.last = executor.step(last && run.trace);
     if (out.last.replayed) ++out.replayed;
     seconds.push_back(out.last.seconds);
+    out.losses.push_back(out.last.loss);
     if (run.on_step) run.on_step(out.last);
     const bool due = run.save_every > 0 && executor.next_step() % run.save_every == 0;
     if (!run.checkpoints.empty() && (due || last)) checkpoints.save(executor, device, transport);
   }
   executor.drain();
+  if (!run.save_weights.empty())
+    out.saved_names =
+        save_weights(run.save_weights, out.init_names, run.weight_names, program, executor, device, transport);
   if (run.trace && !seconds.empty()) out.spans = gather_spans(program, transport, executor.intervals(), zero);
   out.times = summarise(std::move(seconds));
   return out;

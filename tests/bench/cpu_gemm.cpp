@@ -71,7 +71,7 @@ void compare(ComputeDevice& device, double seconds, std::vector<double>& ratios)
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 0.3;
-  set_blas_threads(threads);
+  set_cpu_threads(threads);
   std::printf("%s, %d thread%s; operator, BLAS called directly\n", blas_name(), threads, threads == 1 ? "" : "s");
   std::vector<double> ratios;
   compare<float>(*make_cpu_device(Numerics::fp32), seconds, ratios);

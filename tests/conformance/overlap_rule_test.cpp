@@ -37,7 +37,8 @@ double by_hand(const Testbed& bed, const HandMade& made) {
   const double first = priced(0).time.value(), collective = priced(1).time.value(), kernel = priced(2).time.value();
   const Bytes bytes = CostModel::collective_bytes(p, body.graph[1], body, p.mesh.context(0));
   const auto choice = bed.cost.collectives().choose(CollectiveOp::all_reduce, bytes, p.device_of_rank);
-  const Interference load = bed.cost.interference(CollectiveOp::all_reduce, choice, bytes, kRanks, 0, p);
+  const Interference load =
+      bed.cost.interference(CollectiveOp::all_reduce, choice, bytes, kRanks, p.device_of_rank.front());
   const double rate = overlap_rate(priced(2).sm_sensitivity, priced(2).hbm_sensitivity, load);
   REQUIRE(rate < 0.99);
   const double beside =

@@ -1,10 +1,17 @@
 #!/bin/sh
-# Gathers what a build without SimGrid needs and a GPU machine may lack: the headers of Boost.Graph, nlohmann-json, fmt, CLI11, Catch2, expat and zlib, and the static
-# libraries of the last three. Usage: carry.sh BUILD_FOLDER PREFIX. BUILD_FOLDER is one that was built here, whose record says which headers were read. There:
+# Gathers what a GPU machine may lack. Usage: carry.sh BUILD PREFIX [PROGRAMS [on_cpu]]    from the root of the sources
+#
+# PREFIX: for a build there without SimGrid, the headers of Boost.Graph, nlohmann-json, fmt, CLI11, Catch2, expat and
+# zlib, and the static libraries of the last three. BUILD is a folder that was built here, whose record says which headers
+# were read. There:
 #   cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DREHEARSE_SIM=OFF -DCMAKE_PREFIX_PATH=PREFIX
+# PROGRAMS: the programs of BUILD that first.sh and gpu.sh run, where they lie in a build folder, and in lib the shared
+# libraries that they open, but for the C library's. on_cpu: those that have the machine on the CPU for a GPU.
 set -eu
 build=$1
 prefix=$2
+programs=${3:-}
+machine=${4:-gpu}
 mkdir -p "$prefix/include" "$prefix/lib"
 ninja -C "$build" -t deps | sed -n 's|^ *\(/usr/include/\)|\1|p' | grep -E '^/usr/include/(boost|nlohmann|fmt|CLI|catch2|expat|zlib|zconf)' | sort -u | while read -r header; do
   target=$prefix/${header#/usr/}
@@ -37,3 +44,26 @@ if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
 endif()
 END
 du -sh "$prefix"
+
+[ -n "$programs" ] || exit 0
+mkdir -p "$programs/bin" "$programs/tests/gpu" "$programs/tests/bench" "$programs/lib"
+# put FILE WHERE: where it was built.
+put() { if [ -x "$build/$1" ]; then cp "$build/$1" "$programs/$2"; else echo "there is no $build/$1" >&2; fi; }
+put tests/gpu/test_cuda_host tests/gpu/test_cuda_host
+if [ "$machine" = on_cpu ]; then
+  put tests/gpu/rehearse_on_cpu bin/rehearse
+  put tests/gpu/test_cuda_on_cpu tests/gpu/test_gpu_operators
+  put tests/gpu/test_devices_on_cpu tests/gpu/test_gpu_devices
+  put tests/gpu/test_nccl_on_cpu tests/gpu/test_nccl_on_cpu
+else
+  put bin/rehearse bin/rehearse
+  for test in operators devices; do put tests/gpu/test_gpu_$test tests/gpu/test_gpu_$test; done
+  for bench in gemm attention; do put tests/bench/bench_$bench tests/bench/bench_$bench; done
+fi
+find "$programs/bin" "$programs/tests" -type f -perm -u+x | while read -r program; do
+  ldd "$program" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+done | sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so' | while read -r library; do
+  cp -L "$library" "$programs/lib/"
+done
+strip --strip-debug "$programs"/lib/* "$programs"/bin/* "$programs"/tests/*/* 2>/dev/null || true
+du -sh "$programs"

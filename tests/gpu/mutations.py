@@ -1,7 +1,9 @@
-"""Mistakes in kernels that tests on the machine on the CPU must notice: one line changed, one barrier missing.
+"""Mistakes that tests on the machine on the CPU must notice: one line changed, one barrier missing.
 
-Each is (file in gpu_backend/cuda/kernels, what stands there, what stands there instead, tests). What stands there must
-occur once. A header is compiled into the kernel that the fifth field names.
+Those in kernels are (file in gpu_backend/cuda/kernels, what stands there, what stands there instead, tests). What stands
+there must occur once. A header is compiled into the kernel that the fifth field names. Those at the edges, where CUDA and
+its libraries do less than one expects, are (file, what stands there, what stands there instead, tests, program); a
+header is compiled into the group of sources that the sixth field names.
 """
 
 TENSOR_CORES = "attention on tensor cores*"
@@ -12,10 +14,14 @@ SUMS = "linear layers*"
 LOSS = "cross-entropy*"
 TABLES = "tables:*"
 EXPERTS = "the best experts*"
+NO_NUMBERS = "scores that are not numbers*"
 ROWS = "rows in expert order*"
 UPDATES = "updates of many tensors"
 CASTS = "casts to fp8*"
 MIXER = "the state-space mixer and*"
+FUSED_NORM = "fused: all gradients of a norm*"
+FUSED_LOSS = "fused: the sums of a loss*"
+FUSED_UPDATE = "fused: an update*"
 
 SYNC = "__syncthreads();"
 
@@ -62,10 +68,11 @@ MUTATIONS = [
     ("common.cuh", "for (int o = kWarp / 2; o > 0;", "for (int o = kWarp / 2; o > 1;", NORMS, "norm.cu"),
     ("column_sums.cu", f"  {SYNC}\n  // From here on", "  // From here on", SUMS),
     ("column_sums.cu", f"  {SYNC}\n  if (threadIdx.y != 0", "  if (threadIdx.y != 0", SUMS),
-    ("column_sums.cu", "first + kRowsPerPart < rows ? first + kRowsPerPart : rows", "first + kRowsPerPart", SUMS),
-    ("norm.cu", "    along = over_row<Sum, kAcross>(along, A(0));\n", "", NORMS),
+    ("column_sums.cu", "first + kRowsOfPart < rows ? first + kRowsOfPart : rows", "first + kRowsOfPart", SUMS),
+    ("norm.cu", "    });\n    square = over_row<Sum, kAcross>(square, A(0));\n    along = over_row<Sum, kAcross>(along, A(0));\n",
+     "    });\n    square = over_row<Sum, kAcross>(square, A(0));\n", NORMS),
     ("rows.cu", f"    {SYNC}  // The label's logit", "    // The label's logit", LOSS),
-    ("rows.cu", "(j + i == label ?", "(j == label ?", LOSS),
+    ("rows.cu", "(p - (j + i == label ?", "(p - (j == label ?", LOSS),
     # Tables.
     ("tables.cu", f"        {SYNC}\n        for (int e = 0; e < kLooks; ++e)", "        for (int e = 0; e < kLooks; ++e)",
      TABLES),
@@ -75,11 +82,53 @@ MUTATIONS = [
     # Experts, updates, casts, the mixer.
     ("experts.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
     ("experts.cu", "        t.open[e] = A(-2);\n", "", EXPERTS),
+    ("experts.cu", "return at < n ? at : 0;", "return at;", NO_NUMBERS),
     ("update.cu", "f(list.at[low], first, first + kPerPart < n ? first + kPerPart : n);",
      "f(list.at[low], first, first + kPerPart);", UPDATES),
     ("update.cu", "addresses % 16 == 0 && end % V == 0", "addresses % 16 == 0", UPDATES),
     ("update.cu", "if (!(factor < 1.0)) return;", "if (factor < 1.0) return;", UPDATES),
     ("quantise.cu", "scale_for(over_block<Max>(most, 0.0), format)", "scale_for(most, format)", CASTS),
     ("quantise.cu", "near = rint(x / step) * step", "near = floor(x / step) * step", CASTS),
+    # Several tasks at once.
+    ("norm.cu", f"  {SYNC}\n  for (std::int64_t c = threadIdx.y", "  for (std::int64_t c = threadIdx.y", FUSED_NORM),
+    ("norm.cu", "lane < kLanes; ++lane) a +=", "lane < 1; ++lane) a +=", FUSED_NORM),
+    ("norm.cu", "if (beside != nullptr) v =", "if (beside == nullptr) v =", FUSED_NORM),
+    ("rows.cu", "      sum *= exp(largest - x);\n", "", FUSED_LOSS),
+    ("rows.cu", "if (j < z.valid) {\n        v = read<V>(row, j);", "if (j <= z.valid) {\n        v = read<V>(row, j);",
+     FUSED_LOSS),
+    ("update.cu", "return scale < 1.0 ? scale : 1.0;", "return scale;", FUSED_UPDATE),
+    ("update.cu", "if constexpr (kClears) write", "if constexpr (!kClears) write", FUSED_UPDATE),
     ("state_space_grad.cu", f"        {SYNC}\n        columns_of_token", "        columns_of_token", MIXER),
+]
+
+OPERATORS = "tests/gpu/test_cuda_on_cpu"
+RANKS = "tests/gpu/test_nccl_on_cpu"
+
+EDGES = [
+    # Channels are opened in an order that all ranks share.
+    ("gpu_backend/communicate/nccl_world.cpp", "    for (const auto& round : rounds) connect(round);\n", "",
+     "no strategy or schedule hangs at two ranks", RANKS),
+    # A list has arrived before another stream reads it.
+    ("gpu_backend/cuda/piece_lists.cpp", "    REHEARSE_CUDA(cudaStreamSynchronize(nullptr));\n", "",
+     "a list of pieces*", RANKS),
+    # Proposals that failed; products over nothing.
+    ("gpu_backend/cuda/gemm.cpp",
+     "    std::erase_if(plan.candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });\n", "",
+     "an algorithm that cuBLASLt proposes*", RANKS),
+    ("gpu_backend/cuda/gemm.cpp", "  if (g.k == 0) return nothing_plus(stream, g);\n", "",
+     "a product over nothing*", RANKS),
+    # Less alignment than an algorithm was chosen for: of a bias, of a matrix.
+    ("gpu_backend/cuda/ops/products.hpp", "  if (aligned(first)) return first;\n", "  return first;\n", "linear layers*",
+     OPERATORS, "tests/gpu/CMakeFiles/rehearse_cuda_on_cpu.dir/Unity/unity_ops_cxx.cxx"),
+    ("gpu_backend/cuda/gemm.cpp", "return x % 16 == 0 ? 16 : x % 8 == 0 ? 8 : x % 4 == 0 ? 4 : 2;", "return x == 0 ? 2 : 16;",
+     "matrices that begin at any element*", RANKS),
+    # A pool near its end; a graph that finds no memory.
+    ("gpu_backend/cuda/memory.cpp", "int never = 0;", "int never = 1;", "a pool of memory*", RANKS),
+    ("gpu_backend/cuda/recording.cpp", "    (void)cudaGetLastError();\n    return false;\n  }\n  check(status, \"cudaGraphLaunch\");",
+     "  }\n  check(status, \"cudaGraphLaunch\");", "a replay that finds no memory*", OPERATORS),
+    # Kernels are loaded at the start, and streams have queues of their own.
+    ("gpu_backend/cuda/cuda_environment.cpp", '{"CUDA_MODULE_LOADING", "EAGER"}, ', "",
+     "no schedule hangs at eight ranks", RANKS),
+    ("gpu_backend/cuda/cuda_environment.cpp", '"CUDA_DEVICE_MAX_CONNECTIONS", "32"', '"CUDA_DEVICE_MAX_CONNECTIONS", "1"',
+     "no schedule hangs at eight ranks", RANKS),
 ]

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Plans on 1, 2 and 4 ranks that share one GPU, joined by NCCL, give the loss of one rank on the CPU: in fp64 to rounding; for a GPT, experts and images. 
-# Usage: share_gpu.sh PROGRAM SOURCE_DIR [WHICH]    WHICH: gpt, experts, images, all of these, or shortest: one plan per rank count.
+# Plans on 1, 2 and 4 ranks that share one GPU, joined by NCCL, give the loss of one rank on the CPU: in fp64 to
+# rounding; for a GPT, experts and images, and for schedules whose ranks send both ways.
+# Usage: share_gpu.sh PROGRAM SOURCE_DIR [WHICH]
+# WHICH: gpt, schedules, experts, images, all of these, or shortest: one plan per rank count.
 # Exit status 77 where there is no GPU, 1 with what differed.
 set -u
 program=$1
@@ -70,6 +72,14 @@ elif wants gpt; then
   check 2 strategy.pp=2 kernels.cuda_graphs=true
   check 2 strategy.dp=2 strategy.zero_stage=3 kernels.cuda_graphs=true
   check 4 strategy.dp=2 strategy.tp=2 kernels.cuda_graphs=true
+fi
+if wants schedules; then
+  echo "schedules:"
+  on "$2/tests/gpu/scenarios/gpt2_4_layers.json"
+  check 2 strategy.pp=2 strategy.schedule=dualpipe
+  check 2 strategy.pp=2 strategy.schedule=zb_v strategy.virtual_stages=2
+  check 4 strategy.pp=4 strategy.schedule=dualpipe
+  check 4 strategy.pp=2 strategy.dp=2 strategy.schedule=zb_v strategy.virtual_stages=2
 fi
 if wants experts; then
   echo "experts:"

@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
-"""Puts the results that h200.sh left in a folder together: gpu.json, and gpu.md for people. Usage: summarise.py RESULTS COMMIT VERSION"""
+"""Puts what the steps of gpu.sh left in a folder together: gpu.json, and gpu.md for people, in another.
+
+Usage: summarise.py LOGS RESULTS COMMIT VERSION
+"""
 import datetime
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+
+MODES = ("rehearse", "graphs", "apart", "own", "eager", "compile")
 
 
 def lines(path):
@@ -12,16 +19,19 @@ def lines(path):
 
 
 def main():
-    results, commit, version = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], capture_output=True, text=True, check=False)
-    speed = [line for file in sorted(results.glob("*.speed.jsonl")) for line in lines(file)]
+    logs, results, commit, version = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+    gpu = os.environ.get("GPU_NAME", "no GPU")
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    speed = [line for file in sorted(logs.glob("*.speed.jsonl")) for line in lines(file)]
     validated = []
-    for file in sorted(results.glob("*.validate.json")):
+    for file in sorted(logs.glob("*.validate.json")):
         try:
-            validated.append({"scenario": file.name.removesuffix(".validate.json"), **json.loads(file.read_text())})
+            validated.append({**json.loads(file.read_text()), "scenario": file.name.removesuffix(".validate.json")})
         except ValueError:
             continue
-    for file in sorted(file for mode in ("rehearse", "graphs", "own") for file in results.glob(f"*.{mode}.json")):
+    for file in sorted(file for mode in MODES[:4] for file in logs.glob(f"*.{mode}.json")):
         try:
             own = json.loads(file.read_text())
         except ValueError:
@@ -29,15 +39,15 @@ def main():
         scenario, mode = file.name.removesuffix(".json").rsplit(".", 1)
         speed.append({"scenario": scenario, "mode": mode, "steps_replayed": own.get("steps_replayed", 0), "step_time_s": own["step_time_s"], "step_time_p5_s": own["step_time_p5_s"],
                       "step_time_p95_s": own["step_time_p95_s"], "tokens_per_s": own["tokens_per_s"], "peak_bytes": own["memory"][0].get("device_peak_bytes"), "loss": own["loss"]})
-    share = [line for file in sorted(results.glob("share_*.txt")) for line in file.read_text().splitlines()]
-    tests = [line for name in ("tests.txt", "parity.txt") if (results / name).exists() for line in (results / name).read_text().splitlines()]
-    out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": query.stdout.strip(), "version": version, "tests": tests, "shared": share,
-           "gemm": lines(results / "gemm.jsonl"), "attention": lines(results / "attention.jsonl"), "speed": speed, "validated": validated}
+    share = [line for file in sorted(logs.glob("share_*.txt")) for line in file.read_text().splitlines()]
+    tests = [line for name in ("tests.txt", "parity.txt") if (logs / name).exists() for line in (logs / name).read_text().splitlines()]
+    out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": gpu, "version": version, "tests": tests, "shared": share,
+           "gemm": lines(logs / "gemm.jsonl"), "attention": lines(logs / "attention.jsonl"), "speed": speed, "validated": validated}
     (results / "gpu.json").write_text(json.dumps(out, indent=2) + "\n")
-    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "with CUDA graphs", "and own attention", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|---|---|"]
+    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "with CUDA graphs", "and tasks one by one", "and own attention", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|---|---|---|"]
     for net in sorted({s["scenario"] for s in speed}):
         by = {s["mode"]: s for s in speed if s["scenario"] == net}
-        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "graphs", "own", "eager", "compile")) + " |")
+        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in MODES) + " |")
     text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
     text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
     text += ["", "| attention | by | forward | backward | scratch | bits repeat |", "|---|---|---|---|---|---|"]

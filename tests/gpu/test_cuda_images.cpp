@@ -1,5 +1,7 @@
 // Operators over images give what the CPU's give in fp64, in each type: strides, dilation, groups, sides that are no
 // multiple of anything, tiles with halos.
+#include <cstdlib>
+
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/support/skip.hpp"
 
@@ -33,10 +35,15 @@ OperandSlot own_rows(OperandSlot s) {
   return s;
 }
 
-}  // namespace
+/// While it lives, devices are opened without cuDNN.
+struct WithoutLibrary {
+  WithoutLibrary() { ::setenv("REHEARSE_CUDNN", "off", 1); }
+  ~WithoutLibrary() { ::unsetenv("REHEARSE_CUDNN"); }
+  WithoutLibrary(const WithoutLibrary&) = delete;
+  WithoutLibrary& operator=(const WithoutLibrary&) = delete;
+};
 
-TEST_CASE("convolutions: strides, padding, dilation, groups") {
-  ON_A_DEVICE();
+void check_convolutions() {
   const std::vector<double> strided{3, 2, 1, 1, 3, 2, 1, 1, 2, 0, 3, 2}, dilated{3, 1, 2, 2, 2, 1, 0, 1, 1, 0, 6, 4};
   check_all_types(
       {with_cuda_images(ComputeOp::convolution, "", strided), {in({2, 4, 7, 6}), in({6, 2, 3, 3}), out({2, 6, 4, 3})}});
@@ -47,6 +54,37 @@ TEST_CASE("convolutions: strides, padding, dilation, groups") {
   ComputeTask weight = with_cuda_images(ComputeOp::convolution_grad, "weight", strided);
   weight.accumulates = true;
   check_all_types({weight, {in({2, 4, 7, 6}), in({2, 6, 4, 3}), inout({6, 2, 3, 3}, Holds::sums)}});
+  const std::vector<double> plain{3, 1, 1, 1, 3, 1, 1, 1, 1, 0, 3, 3}, turned{3, 2, 1, 1, 3, 2, 1, 1, 2, 1, 3, 2};
+  // A transposed one, which makes sides longer.
+  check_all_types(
+      {with_cuda_images(ComputeOp::convolution, "", turned), {in({2, 6, 4, 3}), in({6, 2, 3, 3}), out({2, 4, 7, 6})}});
+  // Of the pixel itself.
+  check_all_types({with_cuda_images(ComputeOp::convolution, "", {1, 1, 0, 1, 1, 1, 0, 1, 2, 0, 3, 2}),
+                   {in({2, 4, 7, 6}), in({6, 2, 1, 1}), out({2, 6, 7, 6})}});
+  // Of three sides.
+  check_all_types({with_cuda_images(ComputeOp::convolution, "", {3, 1, 1, 1, 2, 1, 0, 1, 3, 2, 1, 1, 1, 0, 3, 2}),
+                   {in({1, 2, 4, 5, 6}), in({3, 2, 3, 2, 3}), out({1, 3, 4, 4, 3})}});
+  // Tiles: what lies around a rank's own is read or not made; there is no padding where a neighbour is.
+  const OperandSlot weights = in({3, 3, 3, 3});
+  check_all_types({with_cuda_images(ComputeOp::convolution, "", plain), {tile(in({})), weights, own_rows(out({}))}});
+  check_all_types({with_cuda_images(ComputeOp::convolution, "", plain), {tile(in({})), weights, tile(out({}))}});
+  check_all_types(
+      {with_cuda_images(ComputeOp::convolution_grad, "input", plain), {tile(in({})), weights, tile(out({}))}});
+  ComputeTask of_tile = with_cuda_images(ComputeOp::convolution_grad, "weight", plain);
+  of_tile.accumulates = true;
+  check_all_types({of_tile, {tile(in({})), own_rows(in({})), inout({3, 3, 3, 3}, Holds::sums)}});
+}
+
+}  // namespace
+
+TEST_CASE("convolutions: strides, padding, dilation, groups, tiles") {
+  ON_A_DEVICE();
+  check_convolutions();
+}
+TEST_CASE("convolutions as columns and products, without a library for them") {
+  ON_A_DEVICE();
+  const WithoutLibrary off;
+  check_convolutions();
 }
 
 TEST_CASE("pools") {

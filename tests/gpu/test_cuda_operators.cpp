@@ -57,11 +57,31 @@ TEST_CASE("linear layers with several outputs") {
   check({task_of(ComputeOp::add, "column_sum"), {in({1, 1100, 264}), inout({264}, Holds::sums)}});
 }
 
+TEST_CASE("linear layers where one side has a piece of the sequence") {
+  ON_A_DEVICE();
+  // Tokens 4 to 7 of eight.
+  const auto piece = [](OperandSlot s) {
+    s.all = s.shape;
+    s.all[1] = 8;
+    for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
+    s.global[1] = {{4, 4}};
+    return s;
+  };
+  const ComputeTask forward = task_of(ComputeOp::matmul, "linear_piece");
+  check({forward, {in({2, 8, 8}), in({16, 8}), piece(out({2, 4, 16})), in({16})}, {}, {1}});
+  check({forward, {piece(in({2, 4, 8})), in({16, 8}), inout({2, 8, 16})}});
+  check(
+      {task_of(ComputeOp::matmul, "linear_input_grad_piece"), {in({16, 8}), inout({2, 8, 8}), piece(in({2, 4, 16}))}});
+}
+
 TEST_CASE("attention in pieces, with key heads that are shared") {
   ON_A_DEVICE();
   check({task_of(ComputeOp::matmul, "scores"), {in({2, 8, 4, 8}), in({2, 8, 2, 8}), out({2, 4, 8, 8})}});
   check({task_of(ComputeOp::matmul, "context"), {in({2, 4, 8, 8}), in({2, 8, 2, 8}), out({2, 8, 4, 8})}});
-  check({task_of(ComputeOp::matmul, "v_grad"), {in({2, 4, 8, 8}), in({2, 8, 4, 8}), out({2, 8, 2, 8})}});
+  check({task_of(ComputeOp::matmul, "probabilities_grad"), {in({2, 8, 4, 8}), in({2, 8, 2, 8}), out({2, 4, 8, 8})}});
+  check({task_of(ComputeOp::matmul, "q_grad"), {in({2, 4, 8, 8}), in({2, 8, 2, 8}), out({2, 8, 4, 8})}});
+  for (const char* of_keys : {"v_grad", "k_grad"})
+    check({task_of(ComputeOp::matmul, of_keys), {in({2, 4, 8, 8}), in({2, 8, 4, 8}), out({2, 8, 2, 8})}});
   ComputeTask softmax = task_of(ComputeOp::softmax);
   softmax.causal = true;
   softmax.scalars = {0.3};

@@ -6,6 +6,7 @@
 #include "core/base/index.hpp"
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/workload.hpp"
+#include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
@@ -139,6 +140,26 @@ TEST_CASE("calibration calls operators in the types of a plan, several in line")
   }
   CHECK(called[DType::bf16] > 5);
   CHECK(called[DType::fp32] > 0);
+}
+
+TEST_CASE("a calibration that has no time still knows memory's rate, and writes what it has") {
+  ON_A_DEVICE();
+  CalibrationRequest request;
+  request.budget_s = 1e-6;
+  request.numerics = {Numerics::plan};
+  request.make_device = [](Numerics n) { return device_under_test(n); };
+  request.grid = {{8}, {16}, {16}, {32}, {16}, {2}, {64}, {{64, 256}}, true, 0};
+  request.apart = true;
+  request.share_machine = [](int) { return 1; };
+  LocalWorld world(1);
+  const auto transport = world.transport(0);
+  const DeviceProfile profile = calibrate(*transport, request);
+  REQUIRE_FALSE(profile.settings.empty());
+  for (const auto& setting : profile.settings) {
+    CHECK(setting.copy_rate.has_value());
+    REQUIRE(setting.operators.size() == 1);  // That copy, and nothing else.
+    CHECK(setting.operators.begin()->second.rows.size() == 1);
+  }
 }
 
 TEST_CASE("what communication takes of compute is measured by as many calls on every rank, and ends") {

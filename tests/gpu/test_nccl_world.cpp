@@ -158,6 +158,26 @@ TEST_CASE("streams that share hardware queues hang schedules with many streams",
   CHECK(hangs(at_eight("gpipe", 4), queues("1"), 1) == "");
 }
 
+// What scripts for GPUs run where ranks are no processes: [first] by first.sh, [share_...] by sections of gpu.sh.
+TEST_CASE("two ranks over NCCL give the losses of one", "[nccl][first][share_gpt]") {
+  check_over_nccl(Net::gpt, {variations().at("tensor_parallel").front()}, 2);
+}
+TEST_CASE("ranks that divide data, weights and layers over NCCL give the losses of one", "[nccl][share_gpt]") {
+  for (const char* strategy : {"data_parallel", "zero3", "pipeline_parallel"})
+    check_over_nccl(Net::gpt, {variations().at(strategy).front()}, 2);
+}
+TEST_CASE("schedules whose ranks send both ways give the losses of one rank over NCCL", "[nccl][share_schedules]") {
+  for (const Variation& v : schedule_variations())
+    if (v.name == "dualpipe" || v.name == "zb_v") check_over_nccl(net_of(v), {v}, 2);
+}
+TEST_CASE("experts over NCCL give the losses of one rank", "[nccl][share_experts]") {
+  check_over_nccl(Net::mixtral, {variations().at("expert_parallel").front()}, 2);
+}
+TEST_CASE("tiles of images over NCCL give the losses of one rank", "[nccl][share_images]") {
+  const Variation& v = variations().at("tile_parallel").front();
+  check_over_nccl(net_of(v), {v}, 2);
+}
+
 TEST_CASE("every strategy and schedule over NCCL gives the losses of one rank", "[.slow]") {
   for (const Variation& v : all_variations()) check_over_nccl(net_of(v), {v}, 2);
   for (const Variation& v : variations().at("expert_parallel"))

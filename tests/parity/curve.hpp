@@ -12,7 +12,7 @@ namespace rehearse::test {
 
 /// Ranks are threads, with a core at most each.
 inline std::vector<double> curve(const Program& p, const DataSource& data, int steps) {
-  set_blas_threads(1);
+  set_cpu_threads(1);
   std::vector<double> out;
   run_locally(p.mesh.ranks(), [&](Transport& transport) {
     const auto device = make_cpu_device(Numerics::fp32, Seconds{0});

@@ -86,7 +86,7 @@ struct Elsewhere {
 
 inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {},
                    const Elsewhere& elsewhere = {}) {
-  set_blas_threads(1);
+  set_cpu_threads(1);
   keep_freed_memory();
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));

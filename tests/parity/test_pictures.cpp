@@ -34,7 +34,7 @@ Program tiny_cnn(int dp) {
 
 TEST_CASE("ten classes of drawn images are learned, the same on one rank and two", "[training]") {
   const auto data = synthetic_images(1, 10);
-  const std::vector<double> one = curve(tiny_cnn(1), *data, 30), two = curve(tiny_cnn(2), *data, 30);
+  const std::vector<double> one = curve(tiny_cnn(1), *data, 40), two = curve(tiny_cnn(2), *data, 40);
   CHECK(one.front() > std::log(10) / 2);  // Nothing is known yet.
   CHECK(one.back() < std::log(10) / 10);
   for (std::size_t s = 0; s < one.size(); ++s) CHECK(two[s] == Approx(one[s]).epsilon(1e-3).margin(1e-4));

@@ -23,7 +23,7 @@ struct Told {
 
 /// `from` > 0: goes on from the checkpoint there. With a folder it leaves one after the last step.
 Told run_for_real(const Program& p, std::int64_t from, std::int64_t steps, const std::string& folder) {
-  set_blas_threads(1);
+  set_cpu_threads(1);
   Told out;
   const auto data = p.tokens_per_step > 0 ? synthetic_tokens(p.seed, kVocabulary) : synthetic_images(p.seed, kClasses);
   run_locally(p.mesh.ranks(), [&](Transport& transport) {

@@ -47,7 +47,7 @@ TEST_CASE("a text is learned, the same on one rank, dp 2 and tp 2", "[.slow]") {
   job.workload.training.precision = Precision::fp32;
   job.workload.training.optimizer = Optimizer::adamw;
   job.workload.training.learning_rate = 3e-3;
-  set_blas_threads(1);
+  set_cpu_threads(1);
   const auto data = bytes_of_file(file, 1, 256);
   constexpr int kSteps = 150;
   const auto one = curve(spread(job, {}), *data, kSteps);

@@ -52,7 +52,7 @@ const kMove = `async (id, by) => {
   while (document.documentElement.dataset.answered === before) await new Promise((done) => setTimeout(done, 0));
   const answered = performance.now() - began;
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
-  return { core: Number(document.documentElement.dataset.took), answered, drawn: performance.now() - began };
+  return { core: Number(document.documentElement.dataset.took), replied: Number(document.documentElement.dataset.replied) - began, answered, drawn: performance.now() - began };
 }`;
 
 // Each with the way that it can go from the first plan.
@@ -80,10 +80,10 @@ try {
     const [id, there] = kSliders[Math.floor(i / 2) % kSliders.length];
     moves.push(await page.value(`(${kMove})('${id}', ${i % 2 === 0 ? there : -there})`));
   }
-  const medians = Object.fromEntries(['core', 'answered', 'drawn'].map((name) => [name, median(moves.map((m) => m[name]))]));
+  const medians = Object.fromEntries(['core', 'replied', 'answered', 'drawn'].map((name) => [name, median(moves.map((m) => m[name]))]));
   const slowest = Math.max(...moves.map((m) => m.drawn));
-  console.log(`       of ${kMoves} moves, median: ${medians.core.toFixed(1)} ms in the core, answered after ${medians.answered.toFixed(1)}, drawn after ${medians.drawn.toFixed(1)}; slowest drawn after ${slowest.toFixed(0)}`);
-  check(medians.core <= kBounds.answer, `closed form within ${kBounds.answer} ms of a move (median)`, late);
+  console.log(`       of ${kMoves} moves, median: ${medians.core.toFixed(1)} ms in the core, answered after ${medians.replied.toFixed(1)}, in the page after ${medians.answered.toFixed(1)}, drawn after ${medians.drawn.toFixed(1)}; slowest drawn after ${slowest.toFixed(0)}`);
+  check(medians.replied <= kBounds.answer, `closed form within ${kBounds.answer} ms of a move (median)`, late);
   check(medians.drawn <= kBounds.draw, `drawn within ${kBounds.draw} ms of a move (median)`, late);
 
   // The address holds the state.

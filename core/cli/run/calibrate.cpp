@@ -134,7 +134,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   if (connected == nullptr) keep_freed_memory();
   request.share_machine = [connected, &cores, rank = transport.rank()](int ranks) {
     if (connected != nullptr) return 1;
-    return set_blas_threads(cores.bind(rank, ranks));
+    return set_cpu_threads(cores.bind(rank, ranks));
   };
   request.progress = [&](double share, const std::string& what) {
     watch.check();

@@ -32,6 +32,7 @@
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/plan.hpp"
 #include "gpu_backend/train/checkpoint.hpp"
+#include "gpu_backend/train/given_samples.hpp"
 #include "gpu_backend/train/inputs.hpp"
 #include "gpu_backend/train/training.hpp"
 
@@ -77,14 +78,21 @@ Pictures pictures_of(const Network& network) {
 
 std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
   const std::uint64_t seed = session.scenario.training.seed;
+  const std::string file = arguments.text("--data");
+  if (file.ends_with(".safetensors")) {
+    const bool sequences = session.workload.network.sequences;
+    const Pictures p = sequences ? Pictures{} : pictures_of(session.workload.network);
+    return given_samples(file, {.per_step = session.scenario.training.global_batch,
+                                .vocabulary = sequences ? vocabulary_of(session.workload.network) : 0,
+                                .numbers = p.numbers,
+                                .classes = p.classes});
+  }
   if (!session.workload.network.sequences) {
     const Pictures p = pictures_of(session.workload.network);
-    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers)
-                                   : synthetic_images(seed, p.classes);
+    return !file.empty() ? images_of_file(file, seed, p.classes, p.numbers) : synthetic_images(seed, p.classes);
   }
   const std::int64_t vocabulary = vocabulary_of(session.workload.network);
-  return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary)
-                                 : synthetic_tokens(seed, vocabulary);
+  return !file.empty() ? bytes_of_file(file, seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
 void check_device(const Arguments& arguments) {
@@ -166,7 +174,7 @@ std::string described(const ComputeDevice& device) {
 
 std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place,
                          const ComputeDevice& device) {
-  nlohmann::ordered_json out;
+  auto out = nlohmann::ordered_json::object();
   out["schema"] = "rehearse/run/v1";
   out["scenario"] = nlohmann::ordered_json::parse(resolved_json(session.scenario));
   out["backend"] = device.name();
@@ -174,6 +182,9 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["steps"] = s.last.step + 1;
   out["resumed_at"] = s.resumed.step;
   out["loss"] = s.last.loss;
+  out["losses"] = s.losses;
+  if (!s.init_names.empty()) out["init_names"] = s.init_names;
+  if (!s.saved_names.empty()) out["saved_names"] = s.saved_names;
   out["step_time_s"] = s.times.median;
   out["step_time_p5_s"] = s.times.p5;
   out["step_time_p95_s"] = s.times.p95;
@@ -212,15 +223,22 @@ Document summary(const Session& session, const Program& program, const TrainingS
                             work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it",
                                       s.last.peak_bytes.value() / 1e6)}}};
+  if (!s.init_names.empty())
+    facts.rows.push_back({"began with", fmt::format("given weights, names of {}", s.init_names)});
+  if (!s.saved_names.empty())
+    facts.rows.push_back({"left", fmt::format("weights under the names of {}", s.saved_names)});
   if (s.replayed > 0)
     facts.rows.push_back(
         {"CUDA graphs",
          fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
-  if (device.name() == "cuda") facts.rows.push_back({"fused attention", cuda_attention(device)});
-  if (device.name() == "cuda")
+  if (device.name() == "cuda") {
+    facts.rows.push_back({"fused attention", cuda_attention(device)});
+    if (std::string who = cuda_convolutions(device); !who.empty())
+      facts.rows.push_back({"convolutions", std::move(who)});
     facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB",
                                                        cuda_memory(device).peak.value() / 1e6,
                                                        cuda_memory(device).capacity.value() / 1e6)});
+  }
   out.blocks.emplace_back(std::move(facts));
   out.records = {"",
                  {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
@@ -277,7 +295,7 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
     keep_freed_memory();
     const Cores cores;
     const bool divided = !place.launched && cores.chosen();  // By the launcher.
-    set_blas_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
+    set_cpu_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
     return make_cpu_device(numerics_of(arguments));
   }
   const std::vector<std::string> set = set_cuda_environment(place.ranks);
@@ -286,8 +304,12 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
   const bool shares = arguments.has("--share-gpu");
   if (shares) share_gpu(place.rank);
   const auto gpus = std::max<int>(1, static_cast<int>(probe_cuda_devices().devices.size()));
-  return make_cuda_device(
-      {.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
+  CudaOptions options{.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)};
+  if (std::getenv("REHEARSE_ONE_BY_ONE") != nullptr)
+    options.on_task = [&err, rank = place.rank](std::string_view task) {
+      err << fmt::format("rank {}: {}\n", rank, task) << std::flush;
+    };
+  return make_cuda_device(options);
 }
 
 /// `device` is null where the work makes its own, on the CPU.
@@ -317,8 +339,12 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
   return out;
 }
 
-TrainingRun training_run(const Arguments& arguments) {
+TrainingRun training_run(const Session& session, const Arguments& arguments) {
   TrainingRun run;
+  run.init = arguments.text("--init");
+  run.save_weights = arguments.text("--save-weights");
+  if (!run.init.empty() || !run.save_weights.empty())
+    run.weight_names = read_weight_names(session.data.weight_names().string());
   run.steps = arguments.whole("--steps", 1, 10);
   run.checkpoints = arguments.text("--checkpoint");
   run.save_every = arguments.whole("--save-every", 0, 0);
@@ -335,11 +361,16 @@ void tell_not_replayed(const std::string& because, Console& console) {
 
 namespace {
 
+/// At most `n` of them.
+std::span<const std::string> first_of(const std::vector<std::string>& texts, std::size_t n) {
+  return std::span(texts).first(std::min(n, texts.size()));
+}
+
 int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console,
                     ComputeDevice& device, Transport& transport) {
   const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
-  TrainingRun run = training_run(arguments);
+  TrainingRun run = training_run(session, arguments);
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.replay = session.scenario.kernels.cuda_graphs;
@@ -350,6 +381,11 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
           "the checkpoint of step {} is of {} rank{} under another plan: parameters and optimizer "
           "state are divided anew\n",
           r.step, r.ranks, r.ranks == 1 ? "" : "s");
+  };
+  run.on_init = [&](const GivenWeights& w) {
+    if (tells && !w.unused().empty())
+      console.err << fmt::format("--init: {} of its tensors are no parameters of this model: {}{}\n", w.unused().size(),
+                                 fmt::join(first_of(w.unused(), 4), ", "), w.unused().size() > 4 ? ", ..." : "");
   };
   run.on_step = [&](const StepResult& r) {
     if (tells && arguments.has("--html")) steps.push_back(r);
@@ -397,12 +433,14 @@ void check_memory(const Program& program, int ranks) {
 void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const Program program = executable_program(session, ranks);
   if (!on_cuda(arguments)) check_memory(program, ranks);
-  (void)data_of(session, arguments);
+  const auto data = data_of(session, arguments);
   const Numerics numerics = numerics_of(arguments);
-  if (const TrainingRun run = training_run(arguments); run.resume) {
+  if (const TrainingRun run = training_run(session, arguments); run.resume) {
     const Checkpoints checkpoints(run.checkpoints, program, numerics);
     checkpoints.check(checkpoints.newest_to_resume());
   }
+  if (const TrainingRun run = training_run(session, arguments); !run.init.empty())
+    (void)GivenWeights(run.init, program, run.weight_names);
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
   const auto has = [&](std::string_view name) {
     return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; });
@@ -411,7 +449,7 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
     throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
   const RankPlan plan(program, 0);
   for (const Instruction& in : plan.step())
-    if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *input);
+    if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *data, *input);
 }
 
 namespace {

@@ -14,7 +14,7 @@ std::string json_of(const std::string& kind, const Table& table) {
   nlohmann::ordered_json out{
       {"schema", "rehearse/list/v1"}, {"kind", kind}, {"entries", nlohmann::ordered_json::array()}};
   for (const auto& row : table.rows) {
-    nlohmann::ordered_json entry;
+    auto entry = nlohmann::ordered_json::object();
     for (std::size_t c = 0; c < row.size(); ++c) entry[table.columns[c].title] = row[c];
     out["entries"].push_back(std::move(entry));
   }

@@ -127,8 +127,8 @@ Verb search_verb() {
        {"--price", "USD", "of a GPU hour, for cost_per_token"},
        {"--top", "N", "plans to show", "10"},
        {"--seconds", "N",
-        "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing "
-        "is played; what is left is counted",
+        "after five sixths of these nothing more is bounded by lowering, or lowered, and at their end nothing is "
+        "played; what is left is counted",
         std::to_string(kSeconds)},
        {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
        backend_option(),

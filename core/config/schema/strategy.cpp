@@ -71,7 +71,8 @@ void add_axes(std::vector<Field>& t) {
                   .or_auto()
                   .more("Data-parallel groups that each hold a whole copy; auto is dp / dp_shard."));
   axis("dp_shard", &StrategySettings::dp_shard, "Ranks over which one copy is sharded.",
-       "zero_stage 1 divides the optimizer state over all of dp, however it is split.");
+       "Above 1, zero_stage 1 divides the optimizer state over so many replicas, and the gradients' sums are then "
+       "reduced between such groups; 2 and 3 divide over all of dp, however it is split.");
   axis("tp", &StrategySettings::tp, "Tensor-parallel ranks share each matrix.",
        "Costs two all-reduces of the activations per layer and pass, so it belongs inside a node. Must divide the "
        "attention heads.");

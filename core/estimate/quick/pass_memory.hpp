@@ -25,6 +25,9 @@ struct MemoryCall {
         curve(std::make_shared<const BodyCurve>(std::move(of))) {}
 };
 
+/// With its curve, of the host's memory.
+inline constexpr std::size_t kBytesOfMemoryCall = sizeof(MemoryCall) + sizeof(BodyCurve);
+
 /// Bytes by MemorySpace, outside the device.
 using Elsewhere = std::array<double, kMemorySpaces>;
 

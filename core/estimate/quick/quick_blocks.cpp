@@ -251,6 +251,15 @@ LayerPasses QuickBlocks::layer() const {
           !layer.open[0] && !layer.open[1]};
 }
 
+std::size_t QuickBlocks::bytes() const {
+  std::size_t out = sizeof *this + block_at_.size() * sizeof(int) + pairs_.size() * sizeof(BlockPair);
+  for (const BlockPasses& block : blocks_) {
+    out += sizeof block;
+    for (const std::vector<MemoryCall>& calls : block.memory) out += calls.size() * kBytesOfMemoryCall;
+  }
+  return out;
+}
+
 ChunkPasses QuickBlocks::passes(const ChunkContent& of) const {
   ChunkPasses out;
   if (of.runs.empty()) return out;

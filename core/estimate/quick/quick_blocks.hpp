@@ -89,6 +89,8 @@ class QuickBlocks {
   [[nodiscard]] std::vector<std::pair<const BlockPasses*, int>> blocks_of(bool forward, const ChunkContent& of) const;
   /// What the allocator keeps besides on the stage with the last block (cached_blocks).
   [[nodiscard]] Bytes cached_at_end() const { return cached_at_end_; }
+  /// About what it takes of the host's memory.
+  [[nodiscard]] std::size_t bytes() const;
 
  private:
   void read(const Program& program, const Entry& e, int role, EstimatePrices& prices);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/base/memory_room.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/estimate/estimate.hpp"
@@ -75,7 +76,7 @@ std::optional<Stand> stand_in_for_blocks(const Schedule& of, const StrategySetti
 
 struct QuickEstimator::Impl {
   Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n, std::shared_ptr<QuickTables> t)
-      : tables(t ? std::move(t) : std::make_shared<QuickTables>()),
+      : tables(t ? std::move(t) : quick_tables()),
         workload(std::move(base)),
         training(workload.training),
         one_layer(with_layers(workload, 1)),
@@ -93,7 +94,7 @@ struct QuickEstimator::Impl {
 
   /// Blocks, and the passes of chunks of them.
   struct Blocks {
-    const QuickBlocks* of = nullptr;
+    std::shared_ptr<const QuickBlocks> of;
     std::map<ChunkContent, ChunkPasses> passes;
     std::vector<std::vector<const ChunkPasses*>> chunks;  ///< By the layout's number and content.
     std::map<int, ChunkPairs> pairs;                      ///< By the layout's number.
@@ -116,9 +117,11 @@ struct QuickEstimator::Impl {
   KnownNumbers<std::string> schedule_names;
   GroupPlaces places;
   StrategySettings rest;
+  std::optional<int> training_number;  ///< Of the workload's.
   /// Of null where the sibling cannot be lowered.
   std::unordered_map<TableKey, Blocks, HashOfTableKey> blocks;
   std::unordered_map<TableKey, MeshAnswers, HashOfTableKey> meshes;
+  int generation = 0;  ///< Of the tables, when the above were begun.
   /// By layers, stages, chunks of each, the settings beside, and the schedule.
   std::map<std::array<int, 5>, std::pair<int, ChunkLayout>> layouts;
   std::map<std::array<int, 4>, std::optional<Stand>> stands;  ///< By kind, stages, chunks, least microbatches.
@@ -129,16 +132,24 @@ struct QuickEstimator::Impl {
   QuickEstimate lowered(const StrategySettings& s);
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
+  /// Lets go of what the tables have forgotten.
+  void forget() {
+    const int now = tables->meshes.generation() + tables->blocks.generation();
+    if (now == generation) return;
+    generation = now;
+    meshes.clear();
+    blocks.clear();
+  }
   void set_layers(int count) {
     if (count == layers) return;
     workload = with_layers(std::move(workload), count);
     layers = count;
   }
   int rest_of(const StrategySettings& s);
-  int training_of();
+  void set_training(const TrainingSettings& of);
   int schedule_of(const StrategySettings& s) { return schedule_names.of(s.schedule, tables->schedules); }
   Blocks& blocks_of(const StrategySettings& s, const Schedule& schedule, bool in_passes, int microbatches,
-                    int rest_number, int training_number);
+                    int rest_number);
   [[nodiscard]] const std::pair<int, ChunkLayout>& layout_of(const StrategySettings& s, const Schedule& schedule,
                                                              int rest_number);
   static const std::vector<const ChunkPasses*>& chunks_of(Blocks& of, int number, const ChunkLayout& layout);
@@ -147,7 +158,7 @@ struct QuickEstimator::Impl {
   std::unique_ptr<QuickBlocks> make_all_blocks(const StrategySettings& s, const Schedule& schedule, int shown,
                                                bool in_passes);
   MeshAnswers& mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail, int microbatches,
-                       int rest_number, int training_number, const ChunkLayout& layout);
+                       int rest_number, const ChunkLayout& layout);
 };
 
 QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
@@ -189,16 +200,18 @@ int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
   return rests.of(rest, tables->rests);
 }
 
-int QuickEstimator::Impl::training_of() {
-  TrainingSettings t = workload.training;
+/// Whatever asks for many plans asks for those of one training one after the other.
+void QuickEstimator::Impl::set_training(const TrainingSettings& of) {
+  if (training_number && workload.training == of) return;
+  workload.training = of;
+  TrainingSettings t = of;
   t.global_batch = 0;
   t.tokens = 0;
-  return trainings.of(t, tables->trainings);
+  training_number = trainings.of(t, tables->trainings);
 }
 
 QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySettings& s, const Schedule& schedule,
-                                                              bool in_passes, int microbatches, int rest_number,
-                                                              int training_number) {
+                                                              bool in_passes, int microbatches, int rest_number) {
   // As few replicas as divide what all of them divide.
   const int copies = in_passes && s.cp == 1 ? std::min(s.dp, 2) : 1;
   const bool few = places.few_tell(s);
@@ -214,7 +227,7 @@ QuickEstimator::Impl::Blocks& QuickEstimator::Impl::blocks_of(const StrategySett
                      s.scatter_gather,
                      s.overlap.tp,
                      rest_number,
-                     training_number,
+                     *training_number,
                      in_passes ? 1 + s.zero_stage : 0,
                      shown,
                      in_passes && s.pp > 1,
@@ -285,8 +298,7 @@ std::unique_ptr<QuickBlocks> QuickEstimator::Impl::make_all_blocks(const Strateg
 }
 
 MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, const Schedule& schedule, MeshDetail detail,
-                                           int microbatches, int rest_number, int training_number,
-                                           const ChunkLayout& layout) {
+                                           int microbatches, int rest_number, const ChunkLayout& layout) {
   const bool in_passes = detail != MeshDetail::reductions, of_blocks = detail == MeshDetail::calls_of_blocks;
   // Layers that run again may gather twice in backward. Buckets end with chunks.
   const bool again = of_blocks || (in_passes && s.zero_stage >= 3 && s.recompute == Recompute::full);
@@ -314,7 +326,7 @@ MeshAnswers& QuickEstimator::Impl::mesh_of(const StrategySettings& s, const Sche
                      bits_of(s.first_bucket),
                      overlap,
                      rest_number,
-                     training_number,
+                     *training_number,
                      layers,
                      stand ? stand->microbatches : 0,
                      2 * chunks + (again ? 1 : 0),
@@ -376,18 +388,18 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.shape = {s.pp, s.virtual_stages, microbatches};
   out.schedule->check(out.shape);
   check(s, microbatches);
-  const int rest_number = rest_of(s), training_number = training_of();
+  const int rest_number = rest_of(s);
   const auto& [layout_number, layout] = layout_of(s, *out.schedule, rest_number);
   out.layout = &layout;
   for (MeshDetail detail = MeshDetail::reductions;; detail = out.mesh->wants()) {
-    out.answers = &mesh_of(s, *out.schedule, detail, microbatches, rest_number, training_number, layout);
+    out.answers = &mesh_of(s, *out.schedule, detail, microbatches, rest_number, layout);
     out.mesh = out.answers->mesh();
     if (out.mesh == nullptr) return false;
     if (out.mesh->wants() == detail) break;
   }
   if (!out.mesh->complete()) return false;
-  Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number, training_number);
-  out.blocks = of.of;
+  Blocks& of = blocks_of(s, *out.schedule, out.mesh->in_passes(), microbatches, rest_number);
+  out.blocks = of.of.get();
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
@@ -408,6 +420,7 @@ std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySet
     completed.dp_replicate = s.dp / s.dp_shard;
     return closed_form(completed);
   }
+  forget();
   QuickParts parts;
   if (!whole || !stack || place_matters(s) ||
       !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
@@ -426,7 +439,10 @@ QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
 
 bool shards_in_passes(const StrategySettings& s) { return s.zero_stage >= 2 || s.fsdp.enabled; }
 
-std::shared_ptr<QuickTables> quick_tables() { return std::make_shared<QuickTables>(); }
+std::shared_ptr<QuickTables> quick_tables(std::size_t most) {
+  constexpr double kShare = 1.0 / 8;
+  return std::make_shared<QuickTables>(most > 0 ? most : static_cast<std::size_t>(kShare * memory_room().value()));
+}
 
 QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps,
                                std::shared_ptr<QuickTables> tables)
@@ -435,14 +451,14 @@ QuickEstimator::~QuickEstimator() = default;
 QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
 
 QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const TrainingSettings& training) {
-  impl_->workload.training = training;
+  impl_->set_training(training);
   impl_->set_layers(impl_->own_layers);
   return impl_->evaluate(strategy);
 }
 
 std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy, int layers) {
   if (layers > 0 && !impl_->one_kind) return {};
-  impl_->workload.training = impl_->training;
+  impl_->set_training(impl_->training);
   impl_->set_layers(layers > 0 ? layers : impl_->own_layers);
   return impl_->closed_form(strategy);
 }

@@ -30,8 +30,9 @@
 namespace rehearse {
 
 struct QuickTables;
-/// Empty ones, to be shared.
-[[nodiscard]] std::shared_ptr<QuickTables> quick_tables();
+/// Empty ones, to be shared. They take about `most` bytes of the host's memory before those not asked for lately are
+/// forgotten; 0: an eighth of what this process may take.
+[[nodiscard]] std::shared_ptr<QuickTables> quick_tables(std::size_t most = 0);
 
 /// One microbatch through one layer, with the communication that its kernels wait for.
 struct LayerPasses {

@@ -1,8 +1,10 @@
 #include "core/estimate/quick/quick_mesh.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "core/base/index.hpp"
@@ -67,65 +69,107 @@ PassCalls with_needs(const PassCalls& calls, const Operation& operation_of) {
 
 }  // namespace
 
-QuickMesh::QuickMesh(Program program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
+/// What is needed of the Program while a mesh is read, and not afterwards.
+class MeshReader {
+ public:
+  MeshReader(const Program& program, const Cluster& cluster, const CostModel& cost, const MemoryRule& rule,
+             QuickMesh& out)
+      : program_(program),
+        cluster_(cluster),
+        rule_(rule),
+        prices_(program, cost),
+        parts_(program.bodies.size()),
+        sides_(side_streams(program)),
+        out_(out) {}
+  void read();
+
+ private:
+  void find_stages();
+  void find_nodes();
+  void read_stages();
+  void read_stage(MeshStage& stage);
+  [[nodiscard]] bool add_call(const Entry& e, int chunk, int blocks, MeshStage& stage);
+  [[nodiscard]] PassPart::Kind kind(const Entry& e);
+  void read_memory(MeshStage& stage, const std::vector<int>& ranks);
+
+  const Program& program_;
+  const Cluster& cluster_;
+  const MemoryRule& rule_;
+  EstimatePrices prices_;
+  std::vector<std::optional<PassPart>> parts_;
+  std::vector<StreamId> sides_;
+  Meetings meetings_;
+  QuickMesh& out_;
+};
+
+QuickMesh::QuickMesh(const Program& program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
                      const MemoryRule& rule, MeshDetail detail, bool alike)
-    : program_(std::move(program)),
-      schedule_(schedule),
-      prices_(program_, cost),
-      parts_(program_.bodies.size()),
-      sides_(side_streams(program_)),
-      wants_(detail),
-      alike_(alike),
-      in_passes_(detail != MeshDetail::reductions) {
-  for (const StreamId s : sides_) categories_.push_back(category_of_stream(program_, s));
+    : schedule_(schedule), prices_(cost), wants_(detail), alike_(alike), in_passes_(detail != MeshDetail::reductions) {
+  MeshReader(program, cluster, cost, rule, *this).read();
+}
+
+void MeshReader::read() {
+  for (const StreamId s : sides_) out_.categories_.push_back(category_of_stream(program_, s));
   const auto reduces = std::find(sides_.begin(), sides_.end(), program_.stream_along(Axis::dp_shard));
-  reductions_ = static_cast<int>(reduces - sides_.begin());
+  out_.reductions_ = static_cast<int>(reduces - sides_.begin());
+  prices_.fold_lanes(out_.prices_);
+  const int p = static_cast<int>(program_.roles.size());
+  for (int s = 0; s < p && p > 1; ++s) {
+    out_.forward_.push_back(prices_.ends(s, (s + 1) % p));
+    out_.backward_.push_back(prices_.ends(s, (s + p - 1) % p));
+  }
   find_stages();
-  find_nodes(cluster);
+  find_nodes();
+  read_stages();
+  out_.unlike_ = prices_.unlike();
+}
+
+void MeshReader::read_stages() {
   const RankKinds kinds(program_);
-  for (MeshStage& stage : stages_) {
+  for (MeshStage& stage : out_.stages_) {
     read_stage(stage);
-    if (!complete_) return;
-    read_memory(stage, kinds.first_ranks(stage.role), rule, cluster);
+    if (!out_.complete_) return;
+    read_memory(stage, kinds.first_ranks(stage.role));
   }
-  sharing_.assign(meetings_.size(), 0);
-  for (const MeshStage& stage : stages_) {
-    tails_.push_back(&stage.tail);
+  out_.sharing_.assign(meetings_.size(), 0);
+  for (const MeshStage& stage : out_.stages_) {
+    out_.tails_.push_back(&stage.tail);
     for (const TailOperation& o : stage.tail.operations)
-      if (o.meeting >= 0) ++nth(sharing_, o.meeting);
+      if (o.meeting >= 0) ++nth(out_.sharing_, o.meeting);
   }
-  const auto all = static_cast<int>(stages_.size());
-  meets_ = all == 1 || std::any_of(sharing_.begin(), sharing_.end(), [all](int n) { return n == all; });
+  const auto all = static_cast<int>(out_.stages_.size());
+  out_.meets_ = all == 1 || std::any_of(out_.sharing_.begin(), out_.sharing_.end(), [all](int n) { return n == all; });
 }
 
 /// Stages between the first and the last hold as much and lie alike, or else each counts by itself.
-void QuickMesh::find_stages() {
+void MeshReader::find_stages() {
   const int p = static_cast<int>(program_.roles.size());
-  for (int s = 2; s + 1 < p; ++s) alike_ = alike_ && prices_.class_of(s) == prices_.class_of(1);
+  bool& alike = out_.alike_;
+  for (int s = 2; s + 1 < p; ++s) alike = alike && prices_.class_of(s) == prices_.class_of(1);
   for (int s = 0; s < p; ++s) {
-    if (alike_ && s > 1 && s + 1 < p) continue;
-    stages_.emplace_back();
-    stages_.back().role = s;
+    if (alike && s > 1 && s + 1 < p) continue;
+    out_.stages_.emplace_back();
+    out_.stages_.back().role = s;
   }
 }
 
-void QuickMesh::find_nodes(const Cluster& cluster) {
+void MeshReader::find_nodes() {
   const auto last = static_cast<int>(program_.roles.size()) - 1;
   std::map<NodeId, std::vector<int>> ranks;
   for (std::size_t r = 0; r < program_.role_of_rank.size(); ++r) {
     const int role = program_.role_of_rank[r];
-    const std::size_t kind = !alike_        ? static_cast<std::size_t>(role)
+    const std::size_t kind = !out_.alike_   ? static_cast<std::size_t>(role)
                              : role == 0    ? 0
-                             : role == last ? stages_.size() - 1
+                             : role == last ? out_.stages_.size() - 1
                                             : 1;
-    std::vector<int>& here = ranks[cluster.node_of(nth(program_.device_of_rank, static_cast<int>(r)))];
-    here.resize(stages_.size());
+    std::vector<int>& here = ranks[cluster_.node_of(nth(program_.device_of_rank, static_cast<int>(r)))];
+    here.resize(out_.stages_.size());
     ++here[kind];
   }
   std::set<std::pair<std::vector<int>, double>> seen;
   for (auto& [node, counts] : ranks)
-    if (const Bytes all = cluster.machine(node).host_memory; all > Bytes{0}) seen.insert({counts, all.value()});
-  nodes_.assign(seen.begin(), seen.end());
+    if (const Bytes all = cluster_.machine(node).host_memory; all > Bytes{0}) seen.insert({counts, all.value()});
+  out_.nodes_.assign(seen.begin(), seen.end());
 }
 
 bool QuickMesh::host_fits(const std::vector<double>& bytes) const {
@@ -134,24 +178,24 @@ bool QuickMesh::host_fits(const std::vector<double>& bytes) const {
   });
 }
 
-PassPart::Kind QuickMesh::kind(const Entry& e) {
+PassPart::Kind MeshReader::kind(const Entry& e) {
   auto& part = nth(parts_, e.body);
   if (!part) part = part_of(nth(program_.bodies, e.body));
   return part->kind;
 }
 
-void QuickMesh::read_stage(MeshStage& out) {
+void MeshReader::read_stage(MeshStage& out) {
   const Role& role = nth(program_.roles, out.role);
   Stage stage;
   stage.role = out.role;
   stage.tail = tail_of(program_, role, parts_);
-  const StagePasses passes(program_, schedule_, out.role);
-  one_chunk_ = passes.chunks() == 1;
+  const StagePasses passes(program_, out_.schedule_, out.role);
+  out_.one_chunk_ = passes.chunks() == 1;
   // Not where one rank works for the others, as servers of parameters do.
   const bool all_here = std::all_of(role.step.begin(), role.step.end(),
                                     [&](const Entry& e) { return kind(e) != PassPart::Kind::pass || passes.has(e); });
   if (!all_here || passes.chunks() == 0) {
-    complete_ = false;
+    out_.complete_ = false;
     return;
   }
   // By chunk: the microbatch whose backward is the last to add to its gradients.
@@ -176,26 +220,26 @@ void QuickMesh::read_stage(MeshStage& out) {
                     e.microbatch == nth(final, before.chunk);
       for (std::int32_t w = 0; w < e.wait_count; ++w)
         if (const Wait& wait = nth(role.waits, e.first_wait + w); wait.steps_back > 0) {
-          if (before.pass != Pass::forward) complete_ = false;
+          if (before.pass != Pass::forward) out_.complete_ = false;
           needed.push_back(wait.event);
           out.needs.push_back({before.chunk, before.block, 0});
         }
     }
-    if (kind != PassPart::Kind::call || in_passes_) continue;
-    if (!after_final || !add_call(e, before.chunk, before.block + 1, out)) wants_ = MeshDetail::calls;
-    if (e.record >= 0) calls.push_back({e.record, std::uint32_t{1} << reductions_});
+    if (kind != PassPart::Kind::call || out_.in_passes_) continue;
+    if (!after_final || !add_call(e, before.chunk, before.block + 1, out)) out_.wants_ = MeshDetail::calls;
+    if (e.record >= 0) calls.push_back({e.record, std::uint32_t{1} << out_.reductions_});
   }
-  if (wants_ != MeshDetail::reductions && !in_passes_) {
-    complete_ = false;
+  if (out_.wants_ != MeshDetail::reductions && !out_.in_passes_) {
+    out_.complete_ = false;
     return;
   }
   const std::size_t of_passes = needed.size();
-  if (in_passes_) {
+  if (out_.in_passes_) {
     out.between = read_calls(program_, passes, stage, prices_, needed);
-    complete_ = complete_ && out.between.complete;
+    out_.complete_ = out_.complete_ && out.between.complete;
     calls = out.between.ends;
-    if (out.between.of_blocks) wants_ = MeshDetail::calls_of_blocks;
-    in_every_pass_ = in_every_pass_ || out.between.each;
+    if (out.between.of_blocks) out_.wants_ = MeshDetail::calls_of_blocks;
+    out_.in_every_pass_ = out_.in_every_pass_ || out.between.each;
   }
   out.tail = compile_tail(program_, stage, prices_, calls, needed, meetings_);
   const auto operation_of = [&out](EventId event) {
@@ -229,7 +273,7 @@ PassCalls QuickMesh::calls(const Part& p) const {
 }
 
 /// Reductions that begin together are one call. False for calls of any other kind.
-bool QuickMesh::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) {
+bool MeshReader::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) {
   const Body& body = nth(program_.bodies, e.body);
   ExprContext at = prices_.context(out.role);
   at.tables = &program_.tables;
@@ -237,7 +281,8 @@ bool QuickMesh::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) 
   // Gradients that a reduction gives back are more than time.
   if (sum(body_curve(program_, at, body, nth(program_.binding_sets, e.bindings)).at_end) != 0) return false;
   for (const auto v : body.graph.vertices()) {
-    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind) || body.graph[v].stream != nth(sides_, reductions_))
+    if (!std::holds_alternative<CollectiveTask>(body.graph[v].kind) ||
+        body.graph[v].stream != nth(sides_, out_.reductions_))
       return false;
     const Transfer t = prices_.collective(e.body, static_cast<int>(v), out.role);
     if (out.calls.empty() || out.calls.back().blocks != blocks || out.calls.back().chunk != chunk)
@@ -252,8 +297,7 @@ bool QuickMesh::add_call(const Entry& e, int chunk, int blocks, MeshStage& out) 
   return body.graph.size() > 0;
 }
 
-void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule,
-                            const Cluster& cluster) {
+void MeshReader::read_memory(MeshStage& stage, const std::vector<int>& ranks) {
   const Role& role = nth(program_.roles, stage.role);
   double most = -1;
   for (const int rank : ranks) {
@@ -266,10 +310,10 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     stage.rank = rank;
     stage.host_held = host_held(program_, role, at);
   }
-  nth(stage.held, MemoryCategory::workspace) += rule.workspace.value();
+  nth(stage.held, MemoryCategory::workspace) += rule_.workspace.value();
   stage.cached = cached_blocks(program_, role, stage.rank);
-  nth(stage.held, MemoryCategory::framework) += rule.outside(program_, stage.rank).value();
-  stage.capacity = cluster.gpu(nth(program_.device_of_rank, stage.rank)).usable_memory;
+  nth(stage.held, MemoryCategory::framework) += rule_.outside(program_, stage.rank).value();
+  stage.capacity = cluster_.gpu(nth(program_.device_of_rank, stage.rank)).usable_memory;
   ExprContext at = program_.mesh.context(stage.rank);
   at.tables = &program_.tables;
   std::map<std::pair<int, int>, MemoryCall> seen;
@@ -277,7 +321,7 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   for (std::size_t i = static_cast<std::size_t>(tail_of(program_, role, parts_)); i < role.step.size(); ++i) {
     const Entry& e = role.step[i];
     const auto [known, fresh] = seen.try_emplace({e.body, e.bindings});
-    if (!fresh && !in_passes_) {
+    if (!fresh && !out_.in_passes_) {
       tail.add(known->second);
       continue;
     }
@@ -286,7 +330,7 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     const BodyCurve curve = body_curve(program_, at, body, nth(program_.binding_sets, e.bindings));
     known->second = {e.stream == 0, body.graph.size() > 0, curve};
     tail.add(known->second);
-    if (!curve.later.empty()) complete_ = false;
+    if (!curve.later.empty()) out_.complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;
     stage.at_tail_peak = curve.at_peak;
@@ -296,15 +340,38 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
 
 MeshMessages QuickMesh::messages(Bytes bytes, bool blocking) const {
   const std::lock_guard lock(asking_);
+  const auto slowest = [&](const EstimatePrices::Ends& ends) {
+    Transfer out;
+    for (const auto& [from, to] : ends) {
+      const CallPrice& price = prices_.price({from, to, bytes.value(), blocking});
+      if (price.seconds + price.wait > out.seconds) out = {price.seconds + price.wait, price.load, price.wait};
+    }
+    return out;
+  };
   MeshMessages out;
-  const int p = static_cast<int>(program_.roles.size());
-  for (int s = 0; s < p && p > 1; ++s) {
-    out.forward.push_back(prices_.send(bytes, s, (s + 1) % p, blocking));
-    out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p, blocking));
+  std::transform(forward_.begin(), forward_.end(), std::back_inserter(out.forward), slowest);
+  std::transform(backward_.begin(), backward_.end(), std::back_inserter(out.backward), slowest);
+  for (std::size_t s = 1; s + 1 < out.forward.size(); ++s)
+    out.even = out.even && equal(out.forward[s], out.forward[0]) && equal(out.backward[s], out.backward.back());
+  return out;
+}
+
+std::size_t QuickMesh::bytes() const {
+  const auto of_calls = [](const PassCalls& c) {
+    std::size_t out = sizeof(PassCalls) + c.timed.size() * sizeof(PassCalls::Timed) + c.tasks.size() * sizeof(CallTask);
+    for (const PassCall& call : c.all)
+      out += sizeof(PassCall) + kBytesOfMemoryCall + call.tasks.size() * sizeof(CallTask);
+    return out;
+  };
+  std::size_t out = sizeof *this;
+  for (const MeshStage& stage : stages_) {
+    out += sizeof stage + stage.tail.operations.size() * sizeof(TailOperation);
+    for (const auto& kind : stage.between.passes)
+      for (const auto& chunk : kind)
+        for (const PassCalls& calls : chunk) out += of_calls(calls);
   }
-  for (int s = 1; s + 1 < p; ++s)
-    out.even =
-        out.even && equal(nth(out.forward, s), out.forward[0]) && equal(nth(out.backward, s), nth(out.backward, p - 1));
+  for (const auto& ends : {forward_, backward_})
+    for (const EstimatePrices::Ends& of : ends) out += of.size() * sizeof of[0];
   return out;
 }
 

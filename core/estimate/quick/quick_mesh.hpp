@@ -61,9 +61,10 @@ enum class MeshDetail : unsigned char { reductions, calls, calls_of_blocks };
 /// Any number of threads may ask it.
 class QuickMesh {
  public:
-  /// `program` as described above; beyond MeshDetail::reductions of several microbatches, with calls of their own in
-  /// each, and perhaps of several chunks. `alike`: stages between the first and the last hold the same.
-  QuickMesh(Program program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
+  /// Reads `program`, as described above, and keeps nothing of it; beyond MeshDetail::reductions of several
+  /// microbatches, with calls of their own in each, and perhaps of several chunks. `alike`: stages between the first
+  /// and the last hold the same.
+  QuickMesh(const Program& program, const Schedule& schedule, const Cluster& cluster, const CostModel& cost,
             const MemoryRule& rule, MeshDetail detail, bool alike);
   QuickMesh(const QuickMesh&) = delete;
   QuickMesh& operator=(const QuickMesh&) = delete;
@@ -76,7 +77,7 @@ class QuickMesh {
   [[nodiscard]] const std::vector<MeshStage>& stages() const { return stages_; }
   [[nodiscard]] bool alike() const { return alike_; }
   /// As EstimatePrices::unlike.
-  [[nodiscard]] bool unlike() const { return prices_.unlike(); }
+  [[nodiscard]] bool unlike() const { return unlike_; }
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
   [[nodiscard]] MeshMessages messages(Bytes bytes, bool blocking) const;
@@ -103,43 +104,46 @@ class QuickMesh {
     int base, count;
   };
   [[nodiscard]] PassCalls calls(const Part& part) const;
+  /// About what it takes of the host's memory.
+  [[nodiscard]] std::size_t bytes() const;
 
  private:
-  void find_stages();
-  void find_nodes(const Cluster& cluster);
-  void read_stage(MeshStage& stage);
-  [[nodiscard]] bool add_call(const Entry& e, int chunk, int blocks, MeshStage& stage);
-  [[nodiscard]] PassPart::Kind kind(const Entry& e);
-  void read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule, const Cluster& cluster);
-
-  Program program_;
+  friend class MeshReader;
   const Schedule& schedule_;
   mutable std::mutex asking_;  ///< Messages are priced when they are asked for.
-  mutable EstimatePrices prices_;
-  std::vector<std::optional<PassPart>> parts_;
+  mutable MessagePrices prices_;
+  /// Of messages from each stage to the next, the last one's to the first, and the other way.
+  std::vector<EstimatePrices::Ends> forward_, backward_;
   std::vector<MeshStage> stages_;
   std::vector<const QuickTail*> tails_;
-  Meetings meetings_;
   std::vector<int> sharing_;
   /// Nodes that differ: ranks of each of stages_, and the node's memory in bytes.
   std::vector<std::pair<std::vector<int>, double>> nodes_;
-  std::vector<StreamId> sides_;
   std::vector<TimeCategory> categories_;
   int reductions_ = 0;
   MeshDetail wants_;
-  bool alike_, complete_ = true, one_chunk_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false;
+  bool alike_, complete_ = true, one_chunk_ = true, meets_ = false, in_passes_ = false, in_every_pass_ = false,
+               unlike_ = false;
+};
+
+/// Where the tail of a step leaves the stages when nothing came before it; by kind of stage.
+struct TailStart {
+  std::vector<std::vector<double>> ends, streams;  ///< By operation; by stream.
+  std::vector<double> free;                        ///< The compute stream.
+  double end = 0;                                  ///< Of all of them.
 };
 
 /// What one estimator asks of a mesh again and again.
 class MeshAnswers {
  public:
-  explicit MeshAnswers(const QuickMesh* mesh) : mesh_(mesh) {}
-  [[nodiscard]] const QuickMesh* mesh() const { return mesh_; }
+  explicit MeshAnswers(std::shared_ptr<const QuickMesh> mesh) : mesh_(std::move(mesh)) {}
+  [[nodiscard]] const QuickMesh* mesh() const { return mesh_.get(); }
+  std::optional<TailStart> start;  ///< Once it has been worked out.
   [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
   [[nodiscard]] const PassCalls& calls(const QuickMesh::Part& part);
 
  private:
-  const QuickMesh* mesh_;
+  std::shared_ptr<const QuickMesh> mesh_;
   std::map<std::pair<double, bool>, MeshMessages> messages_;
   std::unordered_map<std::uint64_t, PassCalls> calls_;
 };

@@ -170,24 +170,23 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
   constexpr double kEven = 1e-4;  // Of a round's time.
   const int p = shape.stages, m = shape.microbatches;
   const bool settles = costs_.back || !parts.layout->by_kind();
-  const std::vector<QuickLane> start = lanes;
+  start_ = lanes;
   double before = 0;
   for (int far = far_rounds(*parts.schedule, shape, parts.mesh->in_every_pass()) * p;; far += p) {
     const int near = far - p;
     if (m <= far || !runs(*parts.schedule, {p, shape.virtual_stages, near}) ||
         !runs(*parts.schedule, {p, shape.virtual_stages, far}))
       break;
-    lanes = start;
-    pipeline_.play(forked(parts, shape, near, far), shape, costs_, before_, rounds_, lanes);
+    pipeline_.play(forked(parts, shape, near, far), shape, costs_, *before_, rounds_, lanes);
     const double round = lanes.back().free - rounds_.back().free;
     if (settles && std::abs(round - before) > kEven * round) {
       before = round;
+      lanes = start_;
       continue;
     }
     return go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
   }
-  lanes = start;
-  pipeline_.play(order(parts, shape), shape, costs_, before_, lanes);
+  pipeline_.play(order(parts, shape), shape, costs_, *before_, lanes);
 }
 
 /// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones
@@ -260,33 +259,46 @@ void QuickStep::walk(const QuickParts& parts) {
   walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
 }
 
+/// The tail of a step that nothing came before.
+TailStart QuickStep::tail_alone(const QuickParts& parts) {
+  TailStart out;
+  walk(parts);
+  for (TailState& t : tails_) {
+    out.ends.push_back(t.ends);
+    out.streams.push_back(t.streams);
+    out.free.push_back(t.lane.free);
+    out.end = std::max(out.end, t.end());
+  }
+  return out;
+}
+
 /// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before
-/// does not matter.
-void QuickStep::start(const QuickParts& parts) {
+/// does not matter. Returns the end of it.
+double QuickStep::start(const QuickParts& parts) {
+  static const TailEnds none;
   const std::size_t n = parts.mesh->stages().size();
   tails_.resize(n);
   lanes_.assign(n, {});
-  before_.clear();
-  if (parts.steps == 1) return;
-  walk(parts);
+  before_ = &none;
+  if (parts.steps == 1) return 0;
+  std::optional<TailStart>& from = parts.answers->start;
+  if (!from) from = tail_alone(parts);
+  before_ = &from->ends;
   for (std::size_t k = 0; k < n; ++k) {
-    before_.push_back(tails_[k].ends);
     QuickLane& lane = lanes_[k];
-    lane.free = tails_[k].lane.free;
+    lane.free = from->free[k];
     const std::vector<StreamId>& sides = parts.mesh->stages()[k].tail.sides;
     for (std::size_t i = 0; i < std::min(lane.sides.size(), sides.size()); ++i) {
-      lane.sides[i].free = nth(tails_[k].streams, sides[i]);
+      lane.sides[i].free = nth(from->streams[k], sides[i]);
       lane.sides_end = std::max(lane.sides_end, lane.sides[i].free);
     }
   }
+  return from->end;
 }
 
 void QuickStep::time(const QuickParts& parts, QuickEstimate& out) {
   set_costs(parts);
-  start(parts);
-  double before = 0;
-  if (parts.steps > 1)
-    for (const TailState& t : tails_) before = std::max(before, t.end());
+  const double before = start(parts);
   play(parts, lanes_);
   walk(parts);
   double end = 0;

@@ -76,7 +76,8 @@ class QuickStep {
   };
   static void set_memory(const MeshStage& stage, const Amounts& total, const MemoryRule& rule, QuickEstimate& out);
   const std::vector<EndSlot>& slots(const QuickParts& parts, const PipelineShape& shape, int stage);
-  void start(const QuickParts& parts);
+  [[nodiscard]] TailStart tail_alone(const QuickParts& parts);
+  [[nodiscard]] double start(const QuickParts& parts);
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
   void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
   void play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
@@ -92,7 +93,7 @@ class QuickStep {
   QuickCosts costs_;
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
   std::vector<TailMeeting> meetings_;
-  TailEnds before_;
+  const TailEnds* before_ = nullptr;
   std::map<std::array<int, 5>, std::vector<EndSlot>> slots_;  ///< By schedule, shape and stage.
   using BlockList = std::vector<std::pair<const BlockPasses*, int>>;
   std::vector<BlockList> lists_;  ///< 2 * content, and behind it backward.
@@ -102,8 +103,8 @@ class QuickStep {
   std::map<std::array<int, 4>, PassMemory> pair_memories_;  ///< Likewise; places of both.
   /// Contents of pairs and how often they come in a step, by schedule, shape, stage and whether by kind.
   std::map<std::array<int, 6>, std::vector<std::array<int, 3>>> pairs_;
-  /// The last three from the shorter of two that are extrapolated.
-  std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
+  /// Before the rounds; the last three from the shorter of two that are extrapolated.
+  std::vector<QuickLane> lanes_, start_, rounds_, chunks_, stages_;
 };
 
 }  // namespace rehearse

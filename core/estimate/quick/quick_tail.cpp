@@ -229,6 +229,7 @@ bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
     if (o.kind == TailOperation::Kind::kernels) {
       s.lane.wait_beside(at, TimeCategory::exposed_tp, TimeCategory::exposed_dp);
       s.lane.compute(o.work, o.work.seconds);
+      s.lane.prune();
       end = s.lane.free;
       continue;
     }

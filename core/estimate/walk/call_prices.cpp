@@ -12,12 +12,6 @@ const CallPrice& CallPrices::call(const Call& call) {
   return at->second;
 }
 
-const CallPrice& CallPrices::message(const Message& message) {
-  const auto [at, fresh] = messages_.try_emplace(message);
-  if (fresh) at->second = price(message);
-  return at->second;
-}
-
 CallPrice CallPrices::price(const Call& c) {
   const GroupSpec& spec = nth(p_.groups, c.group);
   std::vector<DeviceId> devices;
@@ -25,13 +19,14 @@ CallPrice CallPrices::price(const Call& c) {
   if (devices.size() < 2) return {};
   const Bytes bytes{c.bytes};
   const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, devices, c.options);
-  CallPrice out{choice.time.value(), 0,
-                cost_.interference(c.op, choice, bytes, static_cast<int>(devices.size()), c.rank, p_)};
+  CallPrice out{
+      choice.time.value(), 0,
+      cost_.interference(c.op, choice, bytes, static_cast<int>(devices.size()), nth(p_.device_of_rank, c.rank))};
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
   const Cluster& cluster = cost_.cluster();
   const bool one_node = std::all_of(devices.begin(), devices.end(),
                                     [&](DeviceId d) { return cluster.node_of(d) == cluster.node_of(devices.front()); });
-  if (lanes_ > 1 && !one_node && !spec.axes.contains(Axis::tp) && !spec.axes.contains(Axis::etp) &&
+  if (messages_.lanes() > 1 && !one_node && !spec.axes.contains(Axis::tp) && !spec.axes.contains(Axis::etp) &&
       choice.time > choice.latency)
     out.seconds = std::max(out.seconds, on_lanes(c, devices));
   return out;
@@ -45,18 +40,20 @@ double CallPrices::on_lanes(const Call& c, const std::vector<DeviceId>& devices)
   for (const FluidEdge& e : plan.edges) {
     if (e.bytes <= Bytes{0}) continue;
     const BytesPerSecond cap = plan.rate_cap * (e.bytes.value() / most);
-    slowest = std::max(slowest, (e.bytes / min(cap, routes_.find(e.src, e.dst, lanes_, stride_).solo_rate)).value());
+    slowest = std::max(slowest, (e.bytes / min(cap, messages_.solo_rate(e.src, e.dst))).value());
   }
   return slowest + plan.latency.value();
 }
 
-CallPrice CallPrices::price(const Message& m) {
-  const DeviceId src = nth(p_.device_of_rank, m.rank);
+const CallPrice& MessagePrices::price(const Message& m) {
+  const auto [at, fresh] = known_.try_emplace(m);
+  CallPrice& out = at->second;
+  if (!fresh) return out;
   const Bytes bytes{m.bytes};
-  const CollectiveChoice choice = cost_.collectives().send(bytes, src, m.to);
-  CallPrice out{choice.latency.value(), 0, cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, m.rank, p_)};
-  if (bytes > Bytes{0} && src != m.to)
-    out.seconds += (bytes / min(choice.bandwidth, routes_.find(src, m.to, lanes_, stride_).solo_rate)).value();
+  const CollectiveChoice choice = cost_.collectives().send(bytes, m.from, m.to);
+  out = {choice.latency.value(), 0, cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, m.from)};
+  if (bytes > Bytes{0} && m.from != m.to)
+    out.seconds += (bytes / min(choice.bandwidth, solo_rate(m.from, m.to))).value();
   if (m.blocking) out.wait = cost_.message_wait().value();
   return out;
 }

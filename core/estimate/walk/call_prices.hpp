@@ -16,9 +16,10 @@ struct CallPrice {
   Interference load;  ///< What it takes from kernels beside it, at either end.
 };
 
-class CallPrices {
+/// Of messages, whatever Program sends them.
+class MessagePrices {
  public:
-  CallPrices(const Program& program, const CostModel& cost) : p_(program), cost_(cost), routes_(cost.cluster()) {}
+  explicit MessagePrices(const CostModel& cost) : cost_(cost), routes_(cost.cluster()) {}
 
   /// Where tensor-parallel ranks stand for one another: how many, and the distance of their devices. To be said before
   /// anything is asked.
@@ -26,6 +27,33 @@ class CallPrices {
     lanes_ = count;
     stride_ = stride;
   }
+  [[nodiscard]] int lanes() const { return lanes_; }
+
+  struct Message {
+    DeviceId from, to;
+    double bytes;
+    bool blocking;  ///< MessageEdge::blocking
+    auto operator<=>(const Message&) const = default;
+  };
+  [[nodiscard]] const CallPrice& price(const Message& message);
+  /// Of each lane between two devices, with no other traffic.
+  [[nodiscard]] BytesPerSecond solo_rate(DeviceId from, DeviceId to) {
+    return routes_.find(from, to, lanes_, stride_).solo_rate;
+  }
+
+ private:
+  const CostModel& cost_;
+  LaneRoutes routes_;
+  int lanes_ = 1, stride_ = 1;
+  std::map<Message, CallPrice> known_;
+};
+
+class CallPrices {
+ public:
+  CallPrices(const Program& program, const CostModel& cost) : p_(program), cost_(cost), messages_(cost) {}
+
+  /// As MessagePrices::set_lanes.
+  void set_lanes(int count, int stride) { messages_.set_lanes(count, stride); }
 
   struct Call {
     CollectiveOp op;
@@ -37,26 +65,16 @@ class CallPrices {
   };
   [[nodiscard]] const CallPrice& call(const Call& call);
 
-  struct Message {
-    int rank;  ///< That sends.
-    DeviceId to;
-    double bytes;
-    bool blocking;  ///< MessageEdge::blocking
-    auto operator<=>(const Message&) const = default;
-  };
-  [[nodiscard]] const CallPrice& message(const Message& message);
+  [[nodiscard]] const CallPrice& message(const MessagePrices::Message& message) { return messages_.price(message); }
 
  private:
   [[nodiscard]] CallPrice price(const Call& call);
-  [[nodiscard]] CallPrice price(const Message& message);
   [[nodiscard]] double on_lanes(const Call& call, const std::vector<DeviceId>& devices);
 
   const Program& p_;
   const CostModel& cost_;
-  LaneRoutes routes_;
-  int lanes_ = 1, stride_ = 1;
+  MessagePrices messages_;
   std::map<Call, CallPrice> calls_;
-  std::map<Message, CallPrice> messages_;
 };
 
 }  // namespace rehearse

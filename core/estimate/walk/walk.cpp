@@ -190,8 +190,8 @@ class Walk {
     const RankKind& kind = nth(ranks_.kinds, from.kind);
     const auto ready = [this](const Ready& end) { return nth(lanes_, end.kind).at(end.op).ready; };
     const int edge = nth(sender.role().endpoints, op.group).edge;
-    const CallPrice& price =
-        prices_.message({kind.rank, nth(kind.peer_devices, op.group), op.bytes, nth(program_.edges, edge).blocking});
+    const CallPrice& price = prices_.message({nth(program_.device_of_rank, kind.rank), nth(kind.peer_devices, op.group),
+                                              op.bytes, nth(program_.edges, edge).blocking});
     const double begin = std::max(ready(from), ready(to));
     move(from, begin, price);
     move(to, begin, price);

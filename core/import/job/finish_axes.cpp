@@ -48,6 +48,8 @@ std::int64_t ranks(Draft& d, const Wishes& wishes) {
 }
 
 void take_ulysses(Draft& d) {
+  if (d.has("job.cp_exchange") && d.whole("strategy.cp", 1) > 1)
+    d.follow("strategy.context", d.word("job.cp_exchange"));
   if (!d.has("job.ulysses")) return;
   d.follow("strategy.cp", d.whole("job.ulysses", 1));
   if (d.whole("job.ulysses", 1) > 1) d.follow("strategy.context", "ulysses");
@@ -97,7 +99,8 @@ void finish_axes(Draft& d, const std::string& framework, const Wishes& wishes) {
                               d.whole("strategy.tile_h", 1) * d.whole("strategy.tile_w", 1);
   std::int64_t dp = d.whole("strategy.dp", 0);
   // Degrees of sharding and replication make up the replicas, where both are numbers.
-  if (dp == 0 && d.whole("job.shard", -1) > 0 && (framework == "torchtitan" || framework == "huggingface-trainer"))
+  if (dp == 0 && d.whole("job.shard", -1) > 0 &&
+      (framework == "torchtitan" || framework == "huggingface-trainer" || framework.starts_with("pytorch-fsdp")))
     dp = d.whole("job.shard", 1) * d.whole("strategy.dp_replicate", 1);
   if (gpus == 0 && dp > 0) d.follow("strategy.dp", dp);
   if (gpus == 0 && dp > 0) return d.replace("job.gpus", dp * others);

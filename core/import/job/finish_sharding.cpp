@@ -65,6 +65,8 @@ std::string fsdp_word(const Draft& d) {
 void take_huggingface(Draft& d) {
   if (d.has("job.zero") && d.word("job.distributed_type", "deepspeed") == "deepspeed")
     return d.follow("strategy.zero_stage", d.whole("job.zero", 0));
+  if (d.word("job.distributed_type") == "megatron")
+    return d.follow("strategy.zero_stage", d.flag("job.distributed_optimizer") ? 1 : 0);
   const std::string word = fsdp_word(d);
   if (word.empty() || word == "no_shard") return;
   shard_fully(d, word.ends_with("grad_op") || word.ends_with("zero2") ? "never" : "");
@@ -131,7 +133,7 @@ void take_buckets(Draft& d) {
 void finish_sharding(Draft& d, const std::string& framework) {
   if (framework == "torchtitan") {
     take_torchtitan(d);
-  } else if (framework == "huggingface-trainer") {
+  } else if (framework == "huggingface-trainer" || framework.starts_with("pytorch-fsdp")) {
     take_huggingface(d);
   } else if (framework == "deepspeed" || framework == "megatron-deepspeed" || framework == "gpt-neox" ||
              framework == "nanotron" || framework == "llm.c") {

@@ -111,6 +111,17 @@ std::vector<std::int64_t> shares_of_torchtitan(const Draft& d, std::int64_t chun
   return out;
 }
 
+/// torchtitan's parts of the model, by the names of their modules: "tok_embeddings layers.0 layers.1".
+std::vector<std::int64_t> shares_of_parts(const std::vector<std::string>& parts) {
+  std::vector<std::int64_t> out;
+  for (const std::string& part : parts) {
+    out.push_back(0);
+    for (std::size_t at = part.find("layers."); at != std::string::npos; at = part.find("layers.", at + 1))
+      ++out.back();
+  }
+  return out;
+}
+
 /// Embedding or loss take the place of a layer, or the first and last stage have layers of their own number.
 std::vector<std::int64_t> shares_of_megatron(const Draft& d, std::int64_t pp, std::int64_t v, std::int64_t layers) {
   const std::int64_t chunks = pp * v;
@@ -163,6 +174,12 @@ void finish_stages(Draft& d, const std::string& framework, std::int64_t layers) 
     if (static_cast<std::int64_t>(shares.size()) != pp * v)
       throw Error(ErrorKind::usage, fmt::format("a layout of {} stages on pp = {}", shares.size(), pp),
                   d.said("job.layout"), "wanted a multiple of pp");
+  } else if (d.has("job.module_parts")) {
+    shares = shares_of_parts(d.list("job.module_parts"));
+    v = std::max<std::int64_t>(1, static_cast<std::int64_t>(shares.size()) / pp);
+    if (static_cast<std::int64_t>(shares.size()) != pp * v)
+      throw Error(ErrorKind::usage, fmt::format("{} parts of the model on pp = {}", shares.size(), pp),
+                  d.said("job.module_parts"), "wanted a multiple of pp");
   } else if (framework == "torchtitan") {
     shares = shares_of_torchtitan(d, pp * v, layers);
     if (d.whole("job.first_stage_less", 1) + d.whole("job.last_stage_less", 1) == 0) shares.clear();

@@ -34,8 +34,10 @@ std::string framework_of(const std::vector<Section>& sections, const Draft& d) {
   const bool megatron = std::find(names.begin(), names.end(), "megatron-core") != names.end();
   if (megatron && deepspeed) return "megatron-deepspeed";
   // A DeepSpeed file beside a program of its own is that program's.
-  for (const std::string& n : names)
+  for (const std::string& n : names) {
+    if (n == "pytorch-fsdp2" && d.whole("job.fsdp_version", 2) == 1) return "pytorch-fsdp1";
     if (n != "deepspeed") return n;
+  }
   return names.front();
 }
 

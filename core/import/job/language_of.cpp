@@ -91,9 +91,9 @@ Known known_as(const std::string& language, const std::string& stated) {
 }
 
 std::string language_of(const std::vector<JobSetting>& settings) {
-  static constexpr std::array<const char*, 9> kCandidates{"torchtitan", "deepspeed",   "huggingface",
-                                                          "megatron",   "nemo",        "megatron_bridge",
-                                                          "gpt_neox",   "llm_foundry", "nanotron"};
+  static constexpr std::array<const char*, 10> kCandidates{
+      "torchtitan",      "deepspeed", "huggingface", "megatron", "nemo",
+      "megatron_bridge", "gpt_neox",  "llm_foundry", "nanotron", "pytorch_fsdp"};
   std::string best;
   double most = 2.5;
   for (const char* language : kCandidates) {

@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
 #include "core/config/json_file.hpp"
+#include "core/import/protobuf_message.hpp"
 #include "core/import/traces/gzip_input.hpp"
 
 namespace rehearse {
@@ -47,65 +48,6 @@ struct Node {
 
 // ---- protobuf
 
-/// Fields of one message.
-class Message {
- public:
-  Message(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
-
-  /// The next field; false at the end.
-  bool next() {
-    if (text_.empty()) return false;
-    const std::uint64_t tag = varint();
-    field = static_cast<int>(tag >> 3);
-    payload = {};
-    switch (tag & 7) {
-      case 0: value = varint(); break;
-      case 1: value = fixed(8); break;
-      case 2: payload = take(varint()); break;
-      case 5: value = fixed(4); break;
-      default: fail();
-    }
-    wire = static_cast<int>(tag & 7);
-    return true;
-  }
-
-  [[nodiscard]] bool at_end() const { return text_.empty(); }
-  std::uint64_t varint() {
-    std::uint64_t out = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return out;
-    }
-    fail();
-  }
-
-  int field = 0, wire = 0;
-  std::uint64_t value = 0;
-  std::string_view payload;
-
- private:
-  [[noreturn]] void fail() const {
-    throw Error(ErrorKind::usage, "damaged protobuf", where_,
-                "a Chakra trace is GlobalMetadata and Nodes, each after its length");
-  }
-  std::string_view take(std::uint64_t bytes) {
-    if (bytes > text_.size()) fail();
-    const std::string_view out = text_.substr(0, bytes);
-    text_.remove_prefix(bytes);
-    return out;
-  }
-  std::uint64_t fixed(int bytes) {
-    const std::string_view raw = take(static_cast<std::uint64_t>(bytes));
-    std::uint64_t out = 0;
-    for (std::size_t i = raw.size(); i-- > 0;) out = out << 8 | static_cast<unsigned char>(raw[i]);
-    return out;
-  }
-
-  std::string_view text_;
-  std::string where_;
-};
-
 template <class To, class From>
 To bits(From from) {
   To to;
@@ -114,17 +56,9 @@ To bits(From from) {
   return to;
 }
 
-/// A repeated number: one, or many packed into a text.
-void read_numbers(const Message& m, const std::string& where, std::vector<std::uint64_t>& out) {
-  if (m.wire == 0) out.push_back(m.value);
-  if (m.wire != 2) return;
-  Message packed(m.payload, where);
-  while (!packed.at_end()) out.push_back(packed.varint());
-}
-
-Attribute read_attribute(std::string_view text, const std::string& where) {
+Attribute read_attribute(std::string_view text, const ProtobufFile& file) {
   Attribute out;
-  Message m(text, where);
+  ProtobufMessage m(text, file);
   while (m.next()) {
     if (m.field == 1 && m.wire == 2)
       out.name = m.payload;
@@ -146,14 +80,14 @@ Attribute read_attribute(std::string_view text, const std::string& where) {
   return out;
 }
 
-Node read_node(std::string_view text, const std::string& where) {
+Node read_node(std::string_view text, const ProtobufFile& file) {
   Node out;
-  Message m(text, where);
+  ProtobufMessage m(text, file);
   while (m.next()) {
     if (m.field == 1 && m.wire == 0)
       out.id = m.value;
     else if (m.field == 4 || m.field == 5)
-      read_numbers(m, where, out.after);
+      m.append_numbers(out.after);
     else if (m.field == 2 && m.wire == 2)
       out.name = m.payload;
     else if (m.field == 3 && m.wire == 0)
@@ -163,33 +97,31 @@ Node read_node(std::string_view text, const std::string& where) {
     else if (m.field == 7 && m.wire == 0)
       out.duration_us = static_cast<double>(m.value);
     else if (m.field == 10 && m.wire == 2)
-      out.attributes.push_back(read_attribute(m.payload, where));
+      out.attributes.push_back(read_attribute(m.payload, file));
   }
   return out;
 }
 
 /// The next length-delimited message; false at the end of the file.
-bool next_message(std::istream& in, std::string& message, const std::string& where) {
+bool next_message(std::istream& in, std::string& message, const ProtobufFile& file) {
   std::uint64_t length = 0;
   unsigned shift = 0;
   for (int c = in.get();; c = in.get(), shift += 7) {
     if (c == std::char_traits<char>::eof()) {
       if (shift == 0) return false;
-      throw Error(ErrorKind::usage, "the file ends in the middle of a message", where, "copy the file again");
+      throw Error(ErrorKind::usage, "the file ends in the middle of a message", file.origin, "copy the file again");
     }
-    if (shift > 35)
-      throw Error(ErrorKind::usage, "damaged protobuf", where,
-                  "a Chakra trace is GlobalMetadata and Nodes, each after its length");
+    if (shift > 35) throw Error(ErrorKind::usage, file.damaged, file.origin, file.hint);
     length |= static_cast<std::uint64_t>(c & 0x7f) << shift;
     if (c < 0x80) break;
   }
   if (length > kLargestMessage)
-    throw Error(ErrorKind::usage, fmt::format("a message of {} bytes", length), where,
+    throw Error(ErrorKind::usage, fmt::format("a message of {} bytes", length), file.origin,
                 "the file is damaged, or no Chakra trace");
   message.resize(length);
   in.read(message.data(), static_cast<std::streamsize>(length));
   if (static_cast<std::uint64_t>(in.gcount()) != length)
-    throw Error(ErrorKind::usage, "the file ends in the middle of a message", where, "copy the file again");
+    throw Error(ErrorKind::usage, "the file ends in the middle of a message", file.origin, "copy the file again");
   return true;
 }
 
@@ -460,9 +392,12 @@ Node json_node(const nlohmann::json& in, const std::string& where) {
 RankTrace read_chakra(std::istream& in, const std::string& origin, const TraceLimits& limits) {
   Collector collector(origin, limits);
   std::string message;
-  for (std::int64_t i = 0; next_message(in, message, fmt::format("{}: message {}", origin, i)); ++i)
-    if (i > 0)
-      collector.add(read_node(message, fmt::format("{}: message {}", origin, i)));  // The first is GlobalMetadata.
+  ProtobufFile file{origin, "damaged protobuf", "a Chakra trace is GlobalMetadata and Nodes, each after its length"};
+  for (std::int64_t i = 0;; ++i) {
+    file.origin = fmt::format("{}: message {}", origin, i);
+    if (!next_message(in, message, file)) break;
+    if (i > 0) collector.add(read_node(message, file));  // The first is GlobalMetadata.
+  }
   return collector.finish();
 }
 

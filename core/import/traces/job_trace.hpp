@@ -29,6 +29,7 @@ struct CommunicationCall {
   std::vector<int> members;    ///< Ranks of the group; empty where the trace does not say.
   int group_size = 0;          ///< 0 where the trace does not say.
   std::int64_t sequence = -1;  ///< Number of the call in its group; -1 where the trace does not say.
+  int peer = -1;               ///< Rank that a message goes to or comes from; -1 where the trace does not say.
 };
 
 /// One kernel, copy or call on one stream. Times are from RankTrace::base_us on.

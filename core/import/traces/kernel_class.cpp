@@ -68,6 +68,11 @@ constexpr Rule kRules[] = {
     {"xmma", OperationClass::matmul},
     {"splitk", OperationClass::matmul},
     {"matmul", OperationClass::matmul},
+    {"aten::mm", OperationClass::matmul},  // Operators of PyTorch on a CPU.
+    {"aten::bmm", OperationClass::matmul},
+    {"aten::addmm", OperationClass::matmul},
+    {"aten::baddbmm", OperationClass::matmul},
+    {"optimizer.step", OperationClass::optimizer},
     {"pool", OperationClass::pool},
     {"elementwise", OperationClass::elementwise},
     {"dropout", OperationClass::elementwise},

@@ -30,6 +30,9 @@ Kind kind_of(const std::string& category) {
   return Kind::other;
 }
 
+/// A build of PyTorch without Kineto writes no categories, and operators of a process of this name.
+bool without_kineto(const KinetoEntry& e) { return e.category.empty() && e.process == "CPU functions"; }
+
 /// "rank 3 (stage 1)": a process of a file that holds many ranks.
 int rank_in(const std::string& label) {
   constexpr std::string_view kPrefix = "rank ";
@@ -47,7 +50,7 @@ void KinetoEntry::clear() {
     s->clear();
   timed = lasting = false;
   ts = dur = 0;
-  correlation = sequence = stream = device = -1;
+  correlation = sequence = stream = device = source = destination = -1;
   group_size = 0;
   elements_in = elements_out = elements_hint = -1;
 }
@@ -74,7 +77,7 @@ void KinetoEvents::add(const KinetoEntry& e) {
     return;
   }
   if (e.phase != 'X') return;
-  const Kind kind = kind_of(e.category);
+  const Kind kind = without_kineto(e) ? Kind::host : kind_of(e.category);
   if (kind == Kind::other) return;
   if (!e.timed || !std::isfinite(e.ts) || std::abs(e.ts) > kLongest)
     fail(fmt::format("'{}' has no time \"ts\"", e.name));
@@ -82,6 +85,7 @@ void KinetoEvents::add(const KinetoEntry& e) {
   based_ = true;
   if (kind == Kind::device || kind == Kind::memory) return device_event(e);
   const auto thread = threads_.try_emplace(e.thread, static_cast<std::int32_t>(threads_.size())).first->second;
+  if (kind == Kind::host) host_event(thread, e);
   if (kind == Kind::runtime) {
     if (e.correlation >= 0 && e.name.find("aunchKernel") != std::string::npos)
       launches_.push_back({e.correlation, e.ts, thread});
@@ -95,12 +99,22 @@ void KinetoEvents::add(const KinetoEntry& e) {
   }
 }
 
+/// Kept until a device's event shows that operators only launch what takes the time.
+void KinetoEvents::host_event(std::int32_t thread, const KinetoEntry& e) {
+  if (device_events_ > 0 || !e.lasting || !(e.dur >= 0) || e.dur > kLongest) return;
+  if (static_cast<std::int64_t>(operators_.size()) >= limits_.device_events) return;
+  const std::int32_t name = intern(e.name);
+  const Seconds begin{(e.ts - base_us_) * kMicrosecond};
+  operators_.add(thread, name, nth(classes_, name), begin, begin + Seconds{e.dur * kMicrosecond});
+}
+
 void KinetoEvents::device_event(const KinetoEntry& e) {
   if (!e.lasting) fail(fmt::format("'{}' has no duration \"dur\"", e.name));
   if (!(e.dur >= 0) || e.dur > kLongest) fail(fmt::format("'{}' lasts {} us", e.name, e.dur));
   if (++device_events_ > limits_.device_events)
     throw Error(ErrorKind::usage, fmt::format("more than {} device events", limits_.device_events), origin_,
                 "trace fewer steps");
+  operators_.clear();
   Process& process = processes_[e.process];
   DeviceEvent event;
   event.begin = Seconds{(e.ts - base_us_) * kMicrosecond};
@@ -126,6 +140,8 @@ std::int32_t KinetoEvents::call_of(Process& process, const KinetoEntry& e) {
   call.members = rank_list(e.members);
   call.group_size = e.group_size > 0 ? static_cast<int>(e.group_size) : static_cast<int>(call.members.size());
   call.sequence = e.sequence;
+  const std::int64_t peer = call.op == "send" ? e.destination : call.op == "receive" ? e.source : -1;
+  call.peer = peer >= 0 && peer < 100'000'000 ? static_cast<int>(peer) : -1;
   const double elements = std::max(e.elements_in, e.elements_out);
   if (const auto element = element_bytes(e.dtype); element && elements >= 0) {
     call.bytes = Bytes{*element * elements};
@@ -205,13 +221,14 @@ std::vector<RankTrace> KinetoEvents::finish() {
     rest.correlations.insert(rest.correlations.end(), process.correlations.begin(), process.correlations.end());
     process = {};
   }
+  if (out.empty() && rest.events.empty() && operators_.size() > 0) rest.events = operators_.own_times();
   if (!rest.events.empty()) {
     rest.rank = std::max(rank, 0);
     out.push_back(trace_of(std::move(rest)));
   }
   if (out.empty())
     throw Error(ErrorKind::usage, fmt::format("no device event among {} entries", entries_), origin_,
-                "profile with ProfilerActivity.CUDA, on a machine with a GPU");
+                "profile with ProfilerActivity.CUDA on a machine with a GPU, or with ProfilerActivity.CPU");
   return out;
 }
 

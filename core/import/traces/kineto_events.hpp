@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/import/traces/cpu_operators.hpp"
 #include "core/import/traces/job_trace.hpp"
 #include "core/import/traces/read_trace.hpp"
 
@@ -20,6 +21,7 @@ struct KinetoEntry {
   double ts = 0, dur = 0;                       ///< Microseconds.
   // Of "args":
   std::int64_t correlation = -1, sequence = -1, stream = -1, device = -1, group_size = 0;
+  std::int64_t source = -1, destination = -1;  ///< "Src Rank", "Dst Rank": of the job, of a message.
   /// "In msg nelems", "Out msg nelems", of the first of "Input Dims".
   double elements_in = -1, elements_out = -1, elements_hint = -1;
   /// `label` is "name", of a process; `cls` is "class".
@@ -60,6 +62,7 @@ class KinetoEvents {
   };
 
   [[noreturn]] void fail(const std::string& what) const;
+  void host_event(std::int32_t thread, const KinetoEntry& e);
   void device_event(const KinetoEntry& e);
   std::int32_t call_of(Process& process, const KinetoEntry& e);
   void complete_calls(Process& process);
@@ -78,6 +81,7 @@ class KinetoEvents {
   std::map<std::string, Process> processes_;
   std::vector<Launch> launches_;
   std::vector<Mark> marks_;
+  CpuOperators operators_;  ///< Empty from the first device event on.
   std::vector<StepWindow> steps_;
 };
 

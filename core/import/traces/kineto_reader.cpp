@@ -72,7 +72,9 @@ class KinetoHandler {
     group,
     members,
     label,
-    cls
+    cls,
+    source,
+    destination
   };
 
   bool open(bool array);
@@ -176,7 +178,9 @@ bool KinetoHandler::key(std::string& k) {
                                        {"dtype", Arg::dtype},
                                        {"Process Group Name", Arg::group},
                                        {"Process Group Ranks", Arg::members},
-                                       {"class", Arg::cls}};
+                                       {"class", Arg::cls},
+                                       {"Src Rank", Arg::source},
+                                       {"Dst Rank", Arg::destination}};
     arg_ = Arg::none;
     for (const Known& known : kKnown)
       if (known.name == k) arg_ = known.arg;
@@ -256,6 +260,8 @@ void KinetoHandler::argument_number(double value, std::int64_t whole) {
     case Arg::in: entry_.elements_in = value; break;
     case Arg::out: entry_.elements_out = value; break;
     case Arg::group: entry_.group = std::to_string(whole); break;
+    case Arg::source: entry_.source = whole; break;
+    case Arg::destination: entry_.destination = whole; break;
     default: break;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,11 +69,13 @@ Intervals intervals_of(const MeasuredWorkload& w) {
 void refuse_messages(const MeasuredWorkload& w) {
   if (w.calls_measured || w.messages_measured) return;
   for (const MeasuredRank& rank : w.ranks) {
-    const auto messages = std::count_if(rank.operations.begin(), rank.operations.end(), is_message);
+    const auto messages = std::count_if(rank.operations.begin(), rank.operations.end(), [](const MeasuredOperation& o) {
+      return is_message(o) && !is_priced_message(o);
+    });
     if (messages > 0) {
       throw Error(ErrorKind::usage,
-                  fmt::format("rank {} sends or receives {} messages, and a trace names no peer for them: they cannot "
-                              "be priced on a cluster",
+                  fmt::format("rank {} sends or receives {} messages whose other end is not traced: they cannot be "
+                              "priced on a cluster",
                               rank.rank, messages),
                   "messages",
                   "--set messages=measured lets them last as traced, waiting for the peer included, which is right on "
@@ -93,6 +96,7 @@ class Maker {
     make_mesh();
     p.binding_sets.emplace_back();
     choose_roles();
+    make_edges();
     for (const MeasuredRank& rank : w_.ranks) make_role(rank);
     out_.times = std::move(times_);
     return std::move(out_);
@@ -140,6 +144,24 @@ class Maker {
     return out;
   }
 
+  [[nodiscard]] bool moves(const MeasuredOperation& o) const {
+    return !w_.calls_measured && !w_.messages_measured && is_priced_message(o);
+  }
+
+  /// Messages of one pair of streams are a kind of their own, so that each kind comes in order.
+  void make_edges() {
+    std::vector<double> largest;
+    for (const MeasuredRank& rank : w_.ranks) {
+      for (const MeasuredOperation& o : rank.operations) {
+        if (!moves(o)) continue;
+        largest.resize(std::max(largest.size(), static_cast<std::size_t>(o.edge) + 1));
+        nth(largest, o.edge) = std::max(nth(largest, o.edge), o.bytes.value());
+      }
+    }
+    for (std::size_t e = 0; e < largest.size(); ++e)
+      out_.program.edges.push_back({fmt::format("messages {}", e), tensor(largest[e])});
+  }
+
   void choose_roles() {
     Program& p = out_.program;
     for (int r = 0; r < p.mesh.ranks(); ++r) {
@@ -157,6 +179,12 @@ class Maker {
       out_.notes.push_back(fmt::format("{} of {} ranks were traced; the others do as the traced rank nearest to them",
                                        w_.ranks.size(), p.mesh.ranks()));
     if (agree()) return;
+    if (std::any_of(w_.ranks.begin(), w_.ranks.end(), [&](const MeasuredRank& r) {
+          return std::any_of(r.operations.begin(), r.operations.end(),
+                             [&](const MeasuredOperation& o) { return moves(o); });
+        }))
+      throw Error(ErrorKind::usage, "the traced ranks of one group do not make the same calls, and stages differ",
+                  "ranks", "trace a rank of each stage, or every rank; --set messages=measured plays them as traced");
     std::fill(p.role_of_rank.begin(), p.role_of_rank.end(), 0);
     out_.notes.push_back(fmt::format(
         "the traced ranks of one group do not make the same calls: every rank does as rank {}", w_.ranks.front().rank));
@@ -200,7 +228,11 @@ class Maker {
       replicas |= o.stream == index && o.group >= 0 && nth(w_.groups, o.group).data_parallel;
     // Ranks' streams are matched by place, and by what they do: the first computes.
     Stream made{"compute"};
-    if (index > 0 && calls)
+    const bool messages = std::any_of(rank.operations.begin(), rank.operations.end(),
+                                      [&](const MeasuredOperation& o) { return o.stream == index && moves(o); });
+    if (index > 0 && messages)
+      made = {fmt::format("pp.{}", index), StreamRole::communication, AxisSet{Axis::pp}};
+    else if (index > 0 && calls)
       made = {fmt::format("{}.{}", replicas ? "dp" : "tp", index), StreamRole::communication,
               replicas ? AxisSet{Axis::dp_replicate, Axis::dp_shard} : AxisSet{Axis::tp}};
     else if (index > 0)
@@ -261,6 +293,21 @@ class Maker {
     body.graph.add(std::move(task));
   }
 
+  void message(Body& body, const MeasuredOperation& o, StreamId stream) {
+    const GroupShape& stages = nth(w_.groups, o.group);
+    Task task;
+    task.name = o.call;
+    task.stream = stream;
+    P2pTask kind;
+    kind.direction = o.call == "send" ? P2pTask::Direction::send : P2pTask::Direction::receive;
+    kind.group = o.group;
+    kind.peer = out_.program.exprs.constant(o.peer / stages.stride % stages.size);
+    kind.edge = o.edge;
+    task.kind = kind;
+    operand(body, task, o.bytes.value(), o.call == "send" ? Access::read : Access::write);
+    body.graph.add(std::move(task));
+  }
+
   void make_role(const MeasuredRank& rank) {
     Program& p = out_.program;
     Role role;
@@ -277,6 +324,7 @@ class Maker {
     std::set<int> awaited;
     for (const MeasuredOperation& o : rank.operations) awaited.insert(o.after.begin(), o.after.end());
     std::map<int, EventId> event_of;
+    std::map<std::tuple<int, int, bool>, int> messages_of;  // Of one kind, with one peer, one way.
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
       const MeasuredOperation& o = rank.operations[i];
       const StreamId where = nth(streams, o.stream);
@@ -287,7 +335,9 @@ class Maker {
       for (const auto& [category, time] : o.work)
         timed(body, category == TimeCategory::launch ? name + ", between kernels" : name, where,
               category == TimeCategory::launch ? time : time * w_.kernel_scale, category);
-      if (!o.call.empty() && priced(o))
+      if (moves(o))
+        message(body, o, where);
+      else if (!o.call.empty() && priced(o))
         call(body, o, where);
       else if (!o.call.empty())
         timed(body, name + ", " + o.call, where, o.measured,
@@ -298,6 +348,7 @@ class Maker {
       Entry e;
       e.body = static_cast<std::int32_t>(p.bodies.size());
       e.stream = where;
+      if (moves(o)) e.microbatch = messages_of[{o.edge, o.peer, o.call == "send"}]++;
       e.first_wait = static_cast<std::int32_t>(role.waits.size());
       for (const int a : o.after)
         if (const auto at = event_of.find(a); at != event_of.end()) role.waits.push_back({at->second});

@@ -1,7 +1,9 @@
 #include "core/import/traces/measured_workload.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/import/traces/message_edges.hpp"
 
 namespace rehearse {
 
@@ -51,8 +54,12 @@ StepWindow window_of(const RankTrace& rank, const std::string& wanted) {
 /// One rank's events become operations, in order of their starts.
 class Runs {
  public:
-  Runs(const JobTrace& job, std::size_t rank_index, StepWindow window)
-      : job_(job), rank_index_(rank_index), rank_(job.ranks[rank_index]), window_(std::move(window)) {
+  Runs(const JobTrace& job, std::size_t rank_index, StepWindow window, const std::vector<int>& edge_of_call)
+      : job_(job),
+        rank_index_(rank_index),
+        rank_(job.ranks[rank_index]),
+        window_(std::move(window)),
+        edge_of_call_(edge_of_call) {
     out_.rank = rank_.rank;
   }
 
@@ -164,6 +171,7 @@ class Runs {
     op.bytes = c.bytes;
     op.sized = c.sized;
     op.group = group_of_call.at(e.call);
+    if (const int edge = nth(edge_of_call_, e.call); edge >= 0) op.edge = edge, op.peer = c.peer;
     op.measured = job_.transfer(static_cast<int>(rank_index_), index);
     nth(lanes_, lane).end = max(nth(lanes_, lane).end, e.end());
     nth(lanes_, lane).open = false;
@@ -204,6 +212,7 @@ class Runs {
   std::size_t rank_index_;
   const RankTrace& rank_;
   StepWindow window_;
+  const std::vector<int>& edge_of_call_;
   MeasuredRank out_;
   std::map<std::int32_t, int> lane_of_;
   std::vector<Lane> lanes_;
@@ -234,11 +243,35 @@ class Shapes {
       if (c.group_size == 0 && c.members.empty())
         note(fmt::format("calls whose group the trace does not name are taken to be of all {} ranks", out_.world_size));
     }
+    if (joins_ends(shape)) {
+      note(fmt::format("calls between the first stage and the last (group '{}') are played at their measured times",
+                       c.group));
+      return -1;
+    }
     const auto at = std::find_if(out_.groups.begin(), out_.groups.end(),
                                  [&](const GroupShape& g) { return g.stride == shape.stride && g.size == shape.size; });
     if (at != out_.groups.end()) return static_cast<int>(at - out_.groups.begin());
     out_.groups.push_back(shape);
     return static_cast<int>(out_.groups.size()) - 1;
+  }
+
+  /// Ranks that messages join, all as far apart: the stages of one replica.
+  int shape_of_messages(const JobTrace& job) {
+    if (messages_ >= 0) return messages_;
+    GroupShape shape;
+    for (const RankTrace& r : job.ranks)
+      for (const CommunicationCall& c : r.calls)
+        if (c.peer >= 0 && c.peer != r.rank) {
+          shape.stride = shape.size == 1 ? std::abs(c.peer - r.rank) : std::gcd(shape.stride, c.peer - r.rank);
+          shape.size = 2;
+        }
+    int first = out_.world_size, last = 0;
+    for (const RankTrace& r : job.ranks)
+      if (std::any_of(r.calls.begin(), r.calls.end(), [](const CommunicationCall& c) { return c.peer >= 0; }))
+        first = std::min(first, r.rank), last = std::max(last, r.rank);
+    shape.size = std::max(shape.size, (last - first) / shape.stride + 1);
+    out_.groups.push_back(shape);
+    return messages_ = static_cast<int>(out_.groups.size()) - 1;
   }
 
   /// The widest group is the data-parallel one: replicas are farthest apart.
@@ -250,10 +283,18 @@ class Shapes {
   }
 
  private:
+  /// Whether a group is of the two stages that share a table of words: no part of a mesh.
+  [[nodiscard]] bool joins_ends(const GroupShape& shape) const {
+    if (messages_ < 0) return false;
+    const GroupShape& stages = nth(out_.groups, messages_);
+    return stages.size > 2 && shape.size == 2 && shape.stride == stages.stride * (stages.size - 1);
+  }
+
   void note(const std::string& text) {
     if (std::find(out_.notes.begin(), out_.notes.end(), text) == out_.notes.end()) out_.notes.push_back(text);
   }
   MeasuredWorkload& out_;
+  int messages_ = -1;  ///< Index of the stages' shape.
 };
 
 int world_of(const JobTrace& job) {
@@ -271,6 +312,7 @@ void note_unpriced(MeasuredWorkload& out) {
   std::set<std::string> unpriced, messages;
   for (const MeasuredRank& r : out.ranks) {
     for (const MeasuredOperation& o : r.operations) {
+      if (is_priced_message(o)) continue;
       if (is_message(o))
         messages.insert(o.call);
       else if (!o.call.empty() &&
@@ -282,8 +324,8 @@ void note_unpriced(MeasuredWorkload& out) {
     out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
   if (!messages.empty())
     out.notes.push_back(
-        fmt::format("messages between two ranks ({}) name no peer and hold the waiting for it: played only as traced, "
-                    "with messages=measured",
+        fmt::format("messages between two ranks ({}) whose other end is not traced hold the waiting for it: played "
+                    "only as traced, with messages=measured",
                     fmt::join(messages, ", ")));
 }
 
@@ -293,6 +335,8 @@ bool is_message(const MeasuredOperation& operation) {
   return operation.call == "send" || operation.call == "receive" || operation.call == "send_recv";
 }
 
+bool is_priced_message(const MeasuredOperation& operation) { return is_message(operation) && operation.edge >= 0; }
+
 MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step) {
   MeasuredWorkload out;
   const RankTrace& first = job.ranks.front();
@@ -300,6 +344,9 @@ MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step)
   out.gpu = first.gpu;
   out.world_size = world_of(job);
   Shapes shapes(out);
+  const std::vector<std::vector<int>> edges = message_edges(job);
+  for (const std::vector<int>& of_rank : edges)
+    if (std::any_of(of_rank.begin(), of_rank.end(), [](int e) { return e >= 0; })) (void)shapes.shape_of_messages(job);
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RankTrace& rank = job.ranks[r];
     if (std::all_of(rank.events.begin(), rank.events.end(),
@@ -313,8 +360,9 @@ MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step)
     }
     std::map<std::int32_t, int> group_of_call;
     for (std::size_t c = 0; c < rank.calls.size(); ++c)
-      group_of_call[static_cast<std::int32_t>(c)] = shapes.shape_of(rank.calls[c]);
-    out.ranks.push_back(Runs(job, r, window).run(group_of_call));
+      group_of_call[static_cast<std::int32_t>(c)] =
+          edges[r][c] >= 0 ? shapes.shape_of_messages(job) : shapes.shape_of(rank.calls[c]);
+    out.ranks.push_back(Runs(job, r, window, edges[r]).run(group_of_call));
   }
   shapes.choose_data_parallel();
   if (std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankTrace& r) { return r.laid_out; }))

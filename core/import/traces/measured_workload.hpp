@@ -13,9 +13,10 @@
 // not, because kernel times would be others: the model, batch per replica, precision, and every axis but data
 // parallelism.
 //
-// Messages between two ranks (send, receive) cannot be priced: the trace names no peer, and their kernels last while
-// they wait for it. A workload that has some is refused unless `messages` (or `calls`) is "measured", which keeps the
-// traced times: right for the cluster of the trace.
+// Messages between two ranks (send, receive) last while they wait for the other end. They are priced where the trace
+// names it ("Src Rank", "Dst Rank" of PyTorch's profiler) and both ends were traced. A workload that has others is
+// refused unless `messages` (or `calls`) is "measured", which keeps the traced times: right for the cluster of the
+// trace.
 //
 // What waited for what is read off the times. A call starts after the last kernel of another stream that had ended when
 // it started. A kernel waits for what another stream ended in the gap before it, at most kReleaseWindow before; a gap
@@ -52,7 +53,10 @@ struct MeasuredOperation {
   std::string call{};                      ///< "all_reduce", ...; empty for kernels.
   Bytes bytes{};                           ///< As nccl-tests counts: the larger side.
   bool sized = false;
-  int group = -1;    ///< Index into MeasuredWorkload::groups; -1 where the ranks are not known.
+  int group = -1;  ///< Index into MeasuredWorkload::groups; -1 where the ranks are not known.
+  /// Of a message: the rank at its other end, and a number that sends of one stream share with the receives that take
+  /// them in their order; -1 where either is not known.
+  int peer = -1, edge = -1;
   Seconds measured;  ///< Of a call: without waiting, as far as other ranks were traced.
 };
 
@@ -77,8 +81,10 @@ struct MeasuredWorkload {
   bool messages_measured = false;  ///< Sends and receives last as traced, waiting included.
 };
 
-/// A message between two ranks, for which traces name no peer.
+/// A message between two ranks.
 [[nodiscard]] bool is_message(const MeasuredOperation& operation);
+/// One whose two ends are known.
+[[nodiscard]] bool is_priced_message(const MeasuredOperation& operation);
 
 /// The step named `step` ("5" or "ProfilerStep#5"); empty takes the last whole one, or everything where the profiler
 /// marked none. Throws Error (usage) for a step that is not there, and for traces without times.

@@ -25,6 +25,7 @@ nlohmann::ordered_json operation_json(const MeasuredOperation& o) {
   out["call"] = o.call;
   if (o.sized) out["bytes"] = o.bytes.value();
   if (o.group >= 0) out["group"] = o.group;
+  if (o.edge >= 0) out["peer"] = o.peer, out["edge"] = o.edge;
   out["measured_us"] = o.measured.value() * kMeasuredWorkloadJsonMicro;
   return out;
 }
@@ -35,7 +36,9 @@ TimeCategory category_named(ObjectReader& in, const std::string& name) {
   in.fail(name, "is no category of time");
 }
 
-MeasuredOperation read_operation(ObjectReader& in, std::int64_t index, std::int64_t streams, std::int64_t groups) {
+MeasuredOperation read_operation(ObjectReader& in, std::int64_t index, std::int64_t streams, std::int64_t groups,
+                                 std::int64_t ranks) {
+  constexpr std::int64_t kMostEdges = 256;  // Of two streams each.
   constexpr NumberRange kTime{0, 1e12};
   MeasuredOperation o;
   o.stream = static_cast<int>(in.integer("stream", {0, streams - 1}));
@@ -57,6 +60,10 @@ MeasuredOperation read_operation(ObjectReader& in, std::int64_t index, std::int6
   o.sized = in.has("bytes");
   o.bytes = Bytes{in.number("bytes", {0, 1e15}, 0)};
   o.group = static_cast<int>(in.integer("group", {0, groups - 1}, -1));
+  if (in.has("peer") || in.has("edge")) {
+    o.peer = static_cast<int>(in.integer("peer", {0, ranks - 1}));
+    o.edge = static_cast<int>(in.integer("edge", {0, kMostEdges - 1}));
+  }
   o.measured = Seconds{in.number("measured_us", kTime, 0) / kMeasuredWorkloadJsonMicro};
   in.finish();
   return o;
@@ -145,7 +152,7 @@ MeasuredWorkload read_measured_workload(const std::string& path, const std::vect
     for (ObjectReader& o : r.objects("operations"))
       rank.operations.push_back(read_operation(o, static_cast<std::int64_t>(rank.operations.size()),
                                                static_cast<std::int64_t>(rank.streams.size()),
-                                               static_cast<std::int64_t>(w.groups.size())));
+                                               static_cast<std::int64_t>(w.groups.size()), w.world_size));
     r.finish();
     w.ranks.push_back(std::move(rank));
   }

@@ -3,7 +3,8 @@
 //
 //   PyTorch's profiler (Kineto): Chrome trace events as JSON, plain or gzip, one file a rank; also what `simulate
 //   --trace` and `run --trace`
-//     write, with many ranks in one file. Read as a stream: memory grows with device events, not with the file.
+//     write, with many ranks in one file. Read as a stream: memory grows with device events, not with the file. A trace
+//     without a device is one of operators on a CPU: each has its own time, without that of those it calls.
 //   Chakra execution traces: protobuf (length-delimited GlobalMetadata and Node, et_def.proto of mlcommons/chakra) or
 //   the JSON form
 //     {"nodes": [...]}. The rank is the last number in the file's name ("llama.3.et").

@@ -150,7 +150,7 @@ Document trace_document(const JobTrace& job, const MeasuredWorkload* workload) {
         "{}, {} long, can be played: rehearse simulate FILE --set cluster.machine=NAME --set cluster.nodes=N. May be "
         "changed: cluster, data_parallel (the batch per "
         "replica stays), kernel_scale, calls. May not: model, batch per replica, precision and the other axes, whose "
-        "kernels would be others; nor messages between pipeline stages, for which a trace names no peer.",
+        "kernels would be others; nor messages between pipeline stages whose other end is not traced.",
         workload->step, to_string(workload->measured_step))});
     for (const std::string& note : workload->notes)
       out.blocks.emplace_back(Paragraph{"Taken for granted: " + note + "."});

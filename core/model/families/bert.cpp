@@ -39,7 +39,9 @@ BlockSpec embedding(const TransformerConfig& c, std::int64_t types) {
   BlockBuilder block("embedding");
   int x = block.embedding("word", block.integers("tokens", SampleField::tokens), c.vocabulary, c.hidden, c.init_std);
   x = block.position_embedding("position", x, c.max_positions, c.init_std);
-  x = block.add("type.add", x, block.embedding("type", block.integers("token_types"), types, c.hidden, c.init_std));
+  x = block.add(
+      "type.add", x,
+      block.embedding("type", block.integers("token_types", SampleField::token_types), types, c.hidden, c.init_std));
   x = block.dropout("dropout", block.norm(c.norm, "norm", x, c.norm_eps), c.embedding_dropout);
   return std::move(block).finish(x);
 }

@@ -10,8 +10,12 @@
 namespace rehearse {
 namespace {
 
+/// As configuration_mixtral.py of huggingface/transformers has it; Llama's is a tenth.
+constexpr double kMixtralNormEps = 1e-5;
+
 TransformerConfig read_mixtral(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
+  if (!in.has("rms_norm_eps")) c.norm_eps = kMixtralNormEps;
   read_window(c, in);
   Routing& r = c.experts.routing;
   r.experts = in.integer("num_local_experts", kExpertCount, 8);
@@ -50,10 +54,11 @@ TransformerConfig read_qwen3_moe(ObjectReader& in) {
 [[maybe_unused]] const bool kMixtral = architectures().add({
     "mixtral",
     "Mixtral: the Llama layer with routed experts in place of the MLP",
-    llama_keys({{"num_local_experts", "experts per layer", "8"},
-                {"num_experts_per_tok", "experts that each token goes to", "2"},
-                {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.001"},
-                {"sliding_window", "tokens that a token attends to", "none"}}),
+    decoder_keys({{"rms_norm_eps", "added to the mean square", "1e-5"},
+                  {"num_local_experts", "experts per layer", "8"},
+                  {"num_experts_per_tok", "experts that each token goes to", "2"},
+                  {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.001"},
+                  {"sliding_window", "tokens that a token attends to", "none"}}),
     decoder_architecture(read_mixtral, expert_network),
 });
 [[maybe_unused]] const bool kQwen3Moe = architectures().add({

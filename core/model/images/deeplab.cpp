@@ -52,7 +52,9 @@ Network build_deeplab(ObjectReader& in) {
   c.low_level = in.integer("low_level_channels", kDeeplabChannels, 48);
   if (c.widths.size() < 2) in.fail("depths", "the decoder takes up the first of at least two stages");
   ImageBuilder net("deeplab_v3_plus", c.input, c.classes);
+  net.begin_weights(ImageWeights::he);  // The backbone is torchvision's ResNet; its heads are modules as they come.
   add_residual_stages(net, c);
+  net.begin_weights(ImageWeights::module);
   pyramid(net, channels, c.output_stride);
   net.begin("decoder");
   const int deep = net.at(), detail = net.find("stage2_first.low_level.relu");

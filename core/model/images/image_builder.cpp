@@ -27,9 +27,6 @@ Shape image(std::int64_t channels, const std::vector<std::int64_t>& sides) {
 
 bool is_image(const Shape& shape) { return shape.size() > 1 && shape[1].tag == DimTag::channels; }
 
-/// He et al. 2015: variance 2 / fan-in.
-double he(std::int64_t fan_in) { return std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(1, fan_in))); }
-
 std::int64_t product(const Shape& shape, std::size_t from) {
   std::int64_t n = 1;
   for (std::size_t i = from; i < shape.size(); ++i) n *= shape[i].size;
@@ -37,6 +34,8 @@ std::int64_t product(const Shape& shape, std::size_t from) {
 }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+constexpr double kVggProductStd = 0.01;
 
 }  // namespace
 
@@ -55,9 +54,29 @@ int ImageBuilder::tensor(TensorSpec spec) {
   return static_cast<int>(block_.tensors.size()) - 1;
 }
 
-int ImageBuilder::param(const std::string& name, Shape shape, double init_std, bool ones) {
-  block_.params.push_back({.name = name, .shape = std::move(shape), .init_std = init_std, .init_one = ones});
+int ImageBuilder::param(ParamSpec spec) {
+  block_.params.push_back(std::move(spec));
   return static_cast<int>(block_.params.size()) - 1;
+}
+
+std::vector<int> ImageBuilder::weights(const std::string& name, const Shape& weight, std::int64_t out, bool bias) {
+  // PyTorch's fans: inputs are dimension 1 and the window, outputs dimension 0 and the window.
+  const std::int64_t inputs = std::max<std::int64_t>(1, product(weight, 1));
+  const std::int64_t outputs = std::max<std::int64_t>(1, weight[0].size * product(weight, 2));
+  const bool convolution = weight.size() > 2;
+  ParamSpec w{.name = name + ".weight", .shape = weight}, b{.name = name + ".bias", .shape = {{DimTag::fixed, out}}};
+  const bool normal = convolution ? weights_ != ImageWeights::module
+                                  : weights_ == ImageWeights::vgg || weights_ == ImageWeights::inception;
+  if (normal)
+    w.init_std = weights_ == ImageWeights::inception ? inception_std_
+                 : convolution                       ? std::sqrt(2.0 / static_cast<double>(outputs))
+                                                     : kVggProductStd;
+  else
+    w.init_bound = 1 / std::sqrt(static_cast<double>(inputs));
+  if (!normal || weights_ == ImageWeights::inception) b.init_bound = 1 / std::sqrt(static_cast<double>(inputs));
+  std::vector<int> params{param(std::move(w))};
+  if (bias) params.push_back(param(std::move(b)));
+  return params;
 }
 
 int ImageBuilder::made(OpKind kind, const std::string& name, std::vector<int> inputs, Shape shape,
@@ -149,9 +168,7 @@ int ImageBuilder::convolution(const std::string& name, const ConvolutionOptions&
     fail(name, fmt::format("{} groups do not divide {} input and {} output channels", o.groups, in, o.out));
   Shape weight{{DimTag::fixed, o.transposed ? in : o.out}, {DimTag::fixed, (o.transposed ? o.out : in) / o.groups}};
   for (const WindowDim& w : f.window) weight.push_back({DimTag::fixed, w.kernel});
-  const std::int64_t fan_in = product(weight, 1);
-  std::vector<int> params{param(name + ".weight", std::move(weight), he(fan_in))};
-  if (o.bias) params.push_back(param(name + ".bias", {{DimTag::fixed, o.out}}, 0.0));
+  std::vector<int> params = weights(name, weight, o.out, o.bias);
   const int x = last_;
   made(OpKind::convolution, name, {x}, with_sides(x, o.out, f.sides), std::move(params));
   last_op().window = f.window;
@@ -177,7 +194,8 @@ int ImageBuilder::global_pool(const std::string& name) {
 int ImageBuilder::batch_norm(const std::string& name, double eps) {
   (void)sides(name, last_);
   const Shape c{{DimTag::fixed, channels(last_)}};
-  const int weight = param(name + ".weight", c, 0.0, true), bias = param(name + ".bias", c, 0.0);
+  const int weight = param({.name = name + ".weight", .shape = c, .init_one = true}),
+            bias = param({.name = name + ".bias", .shape = c});
   made(OpKind::batch_norm, name, {last_}, shape(last_), {weight, bias});
   last_op().eps = eps;
   return last_;
@@ -225,8 +243,7 @@ int ImageBuilder::upsample(const std::string& name, std::int64_t scale, bool int
 int ImageBuilder::linear(const std::string& name, std::int64_t out, bool bias) {
   const int x = last_;
   const std::int64_t in = is_image(shape(x)) ? product(shape(x), 1) : shape(x).back().size;
-  std::vector<int> params{param(name + ".weight", {{DimTag::fixed, out}, {DimTag::fixed, in}}, he(in))};
-  if (bias) params.push_back(param(name + ".bias", {{DimTag::fixed, out}}, 0.0));
+  std::vector<int> params = weights(name, {{DimTag::fixed, out}, {DimTag::fixed, in}}, out, bias);
   return made(OpKind::linear, name, {x}, features(out), std::move(params));
 }
 

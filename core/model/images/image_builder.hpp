@@ -47,6 +47,17 @@ struct ConvolutionOptions {
   bool transposed = false;  ///< A side of n becomes (n - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1.
 };
 
+/// What weights of convolutions begin with (torchvision 0.14.1, torchvision/models/resnet.py, vgg.py and inception.py;
+/// PyTorch 1.13.1, torch/nn/modules/conv.py and linear.py, reset_parameters). Products begin as torch.nn.Linear does
+/// under the first two: uniform, to one over the root of the inputs of a sum, biases too.
+enum class ImageWeights : std::uint8_t {
+  module,    ///< As torch.nn.Conv2d: uniform, to one over the root of the inputs of a sum, biases too.
+  he,        ///< Normal, variance 2 over the outputs that an input is part of, without biases: torchvision's ResNets
+             ///< (He et al. 2015, sec. 2.2).
+  vgg,       ///< The same, and products normal with a deviation of 0.01: torchvision's VGG.
+  inception  ///< Normal with a deviation of 0.1, biases as modules: torchvision's Inception.
+};
+
 class ImageBuilder {
  public:
   ImageBuilder(std::string name, ImageInput input, std::int64_t classes);
@@ -56,6 +67,12 @@ class ImageBuilder {
   /// What begins from here on is the discriminator, which is shown what the block before hands on, and images of the
   /// data like it.
   void begin_discriminator() { discriminator_begins_ = true; }
+
+  /// How parameters that are made from here on begin. Of `inception`, `std` is the deviation.
+  void begin_weights(ImageWeights kind, double std = 0.1) {
+    weights_ = kind;
+    inception_std_ = std;
+  }
 
   // Each returns the index of the tensor it makes.
   int convolution(const std::string& name, const ConvolutionOptions& options);
@@ -98,7 +115,9 @@ class ImageBuilder {
   int tensor(TensorSpec spec);
   int made(OpKind kind, const std::string& name, std::vector<int> inputs, Shape shape, std::vector<int> params = {});
   OpSpec& last_op() { return block_.ops.back(); }
-  int param(const std::string& name, Shape shape, double init_std, bool ones = false);
+  int param(ParamSpec spec);
+  /// A weight of a product or convolution, and its bias.
+  std::vector<int> weights(const std::string& name, const Shape& weight, std::int64_t out, bool bias);
   /// Sides of a tensor; throws for features.
   [[nodiscard]] std::vector<std::int64_t> sides(const std::string& layer, int tensor) const;
   [[nodiscard]] Shape with_sides(int tensor, std::int64_t channels, const std::vector<std::int64_t>& sides) const;
@@ -116,6 +135,8 @@ class ImageBuilder {
   int times_ = 1;
   int last_ = -1;
   bool discriminator_begins_ = false;
+  ImageWeights weights_ = ImageWeights::module;
+  double inception_std_ = 0;
 };
 
 }  // namespace rehearse

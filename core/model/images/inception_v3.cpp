@@ -26,6 +26,7 @@ class Inception {
       : net_("inception_v3", std::move(input), classes), dropout_(dropout), auxiliary_(auxiliary) {}
 
   Network build() && {
+    net_.begin_weights(ImageWeights::inception);
     stem();
     for (const std::int64_t pool : {32, 64, 64}) mixed_35(pool);
     shrink_35();
@@ -118,7 +119,9 @@ class Inception {
     net_.pool("aux.pool", {.kernel = {5}, .stride = {3}}, true);
     conv("aux.1", {128});
     conv("aux.2", {768, {5}, 1, false});
+    net_.begin_weights(ImageWeights::inception, 0.001);  // torchvision's InceptionAux.fc.stddev.
     net_.linear("aux.logits", net_.classes());
+    net_.begin_weights(ImageWeights::inception);
     net_.classify("aux.loss");
   }
 

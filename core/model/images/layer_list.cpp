@@ -126,6 +126,9 @@ Network build_layer_list(ObjectReader& in, const std::string& name) {
   in.expect("description");
   const std::int64_t classes = in.integer("classes", kCount, 1000);
   ImageBuilder net(name, read_input(in), classes);
+  const std::vector<std::string> kinds{"module", "he", "vgg", "inception"};
+  const std::string weights = in.choice("weights", kinds, kinds.front());
+  net.begin_weights(static_cast<ImageWeights>(std::find(kinds.begin(), kinds.end(), weights) - kinds.begin()));
   read_blocks(in, net);
   if (std::optional<ObjectReader> second = in.optional_object("discriminator")) {
     net.begin_discriminator();

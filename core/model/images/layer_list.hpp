@@ -18,6 +18,9 @@
 // layer made. Layers without a name are called after their op, numbered from the second on; those in "then" "NAME.OP".
 // Blocks are what a pipeline distributes and what full recomputation forgets; "repeat" puts equal ones in a row.
 //
+// "weights" says what they begin with: "module" (as PyTorch's modules, the default), "he", "vgg" or "inception", as
+// torchvision's networks of that name (ImageWeights in image_builder.hpp).
+//
 // Two networks that are trained against each other: "blocks" are the generator's, which makes an image, often of
 // "noise": true in "input";
 //     "discriminator": { "blocks": [ ..., { "name": "score", "layers": [ { "op": "linear", "out": 1 }, { "op":

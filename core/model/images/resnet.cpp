@@ -67,6 +67,7 @@ void residual_block(ImageBuilder& net, const ResidualConfig& c, const Step& s) {
 Network build_resnet(ObjectReader& in) {
   const ResidualConfig c = read_residual(in);
   ImageBuilder net("resnet", c.input, c.classes);
+  net.begin_weights(ImageWeights::he);
   add_residual_stages(net, c);
   net.begin("head");
   net.global_pool("pool");

@@ -191,7 +191,7 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
   for (const TracedRank& rank : nth(traced_, actor)) {
     span.rank = rank.rank;
     span.message = -1;
-    name_communication(span, rank, op);
+    name_communication(span, rank, actor, op);
     if (begin > ready) {
       Span wait = span;
       wait.kind = SpanKind::wait;
@@ -207,7 +207,7 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
   }
 }
 
-void Accounts::name_communication(Span& span, const TracedRank& rank, const PlayOp& op) {
+void Accounts::name_communication(Span& span, const TracedRank& rank, std::int32_t actor, const PlayOp& op) {
   switch (op.kind) {
     case PlayOp::Kind::collective: {
       span.kind = SpanKind::collective;
@@ -217,13 +217,16 @@ void Accounts::name_communication(Span& span, const TracedRank& rank, const Play
       break;
     }
     case PlayOp::Kind::send:
-    case PlayOp::Kind::receive:
+    case PlayOp::Kind::receive: {
+      const CompiledRole::Endpoint& end = nth(compiled(actor).endpoints, op.group);
+      span.peer = nth(p_.mesh.members(nth(p_.groups, end.group), span.rank, p_.exprs), end.peer);
       span.kind = op.kind == PlayOp::Kind::send ? SpanKind::send : SpanKind::receive;
       span.collective = op.kind == PlayOp::Kind::send ? "send" : "recv";
       span.group = "pp";
       span.group_size = 2;
       span.message = next_message(rank, op);
       break;
+    }
     default: span.kind = p_.role_of(op.stream) == StreamRole::storage ? SpanKind::input : SpanKind::copy;
   }
 }

@@ -54,7 +54,7 @@ class Accounts {
   void close_gap(Books& b, double now, const PlayOp* cause);
   void emit_compute(std::int32_t actor, const PlayOp& op, double begin, double end);
   void emit_communication(std::int32_t actor, const PlayOp& op, double ready, double begin, double end);
-  void name_communication(Span& span, const TracedRank& rank, const PlayOp& op);
+  void name_communication(Span& span, const TracedRank& rank, std::int32_t actor, const PlayOp& op);
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const;
   [[nodiscard]] bool wanted(std::int32_t actor) const { return !nth(traced_, actor).empty(); }
   [[nodiscard]] Span span_of(std::int32_t actor, const CompiledRole::Part& part) const;

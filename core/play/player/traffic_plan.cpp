@@ -26,7 +26,8 @@ PlannedTraffic TrafficPlanner::collective(const Cast::Group& group, CollectiveOp
   if (group.devices.size() == 1) return out;
   const CollectiveModel& model = cost_.collectives();
   const CollectiveChoice choice = model.choose(op, Bytes{bytes}, group.devices, options);
-  out.load = cost_.interference(op, choice, Bytes{bytes}, static_cast<int>(group.devices.size()), group.rank, p_);
+  out.load = cost_.interference(op, choice, Bytes{bytes}, static_cast<int>(group.devices.size()),
+                                nth(p_.device_of_rank, group.rank));
   out.latency = choice.time.value();
   const double moving = choice.time.value() - choice.latency.value();
   if (moving <= 0 || (!options_.all_flows && (moving < kTimerOnlyShare * choice.time.value() || in_one_node(group))))
@@ -48,7 +49,7 @@ PlannedTraffic TrafficPlanner::message(const Cast::Channel& channel, double byte
   PlannedTraffic out;
   out.latency = choice.latency.value();
   if (nth(p_.edges, channel.edge).blocking) out.wait = cost_.message_wait().value();
-  out.load = cost_.interference(CollectiveOp::send_recv, choice, Bytes{bytes}, 2, channel.rank, p_);
+  out.load = cost_.interference(CollectiveOp::send_recv, choice, Bytes{bytes}, 2, nth(p_.device_of_rank, channel.rank));
   if (bytes <= 0 || src == dst) return out;
   out.narrowest = std::numeric_limits<double>::infinity();
   for (const LinkId l : cluster_.route(src, dst).links)

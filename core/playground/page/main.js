@@ -57,6 +57,7 @@ const start = async () => {
       });
     const data = known || (await asked);
     if (!data || move !== moves) return;
+    document.documentElement.dataset.replied = String(performance.now());
     tell(data);
     show_estimate(parts.estimate, data, apply);
     document.querySelector('.brief').textContent = brief_text(data);

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json by_why(const auto& values, auto number) {
-  ordered_json out;
+  auto out = ordered_json::object();
   for (int w = 0; w < fleet::kWhys; ++w) out[nth(fleet::why_names(), w)] = number(nth(values, w));
   return out;
 }

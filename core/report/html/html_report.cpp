@@ -24,7 +24,7 @@ constexpr const char* kChartNotice =
     "License. */\n";
 
 ordered_json words() {
-  ordered_json out;
+  auto out = ordered_json::object();
   for (int c = 0; c < kTimeCategories; ++c)
     out["time"][std::string(name_of(static_cast<TimeCategory>(c)))] = words_of(static_cast<TimeCategory>(c));
   for (int c = 0; c < kMemoryCategories; ++c)

@@ -67,14 +67,10 @@ bool communicates(const Span& s) {
   return s.kind == SpanKind::collective || s.kind == SpanKind::send || s.kind == SpanKind::receive;
 }
 
-std::string_view category_of(const Span& s) {
-  switch (s.kind) {
-    case SpanKind::copy: return "gpu_memcpy";
-    case SpanKind::host:
-    case SpanKind::input: return "cpu_op";
-    case SpanKind::wait: return "gpu_user_annotation";
-    default: return "kernel";
-  }
+std::string_view category_of(const Span& s, StreamRole role) {
+  if (s.kind == SpanKind::wait) return "gpu_user_annotation";
+  if (s.kind == SpanKind::host || s.kind == SpanKind::input || role == StreamRole::host) return "cpu_op";
+  return s.kind == SpanKind::copy ? "gpu_memcpy" : "kernel";
 }
 
 /// What kind of work a kernel does, in the words that `import trace` sorts kernels by; empty where the span does not
@@ -205,21 +201,31 @@ class Writer {
 
   void span(const Span& s, Seconds entry) {
     const double begin = nanoseconds(entry), end = nanoseconds(s.end);
-    const std::string name = communicates(s) ? fmt::format("ncclDevKernel_{}", names_of(s).kernel) : s.name;
-    // Tools take whatever has a stream for a kernel: a wait has none.
-    std::string args = s.kind == SpanKind::wait ? fmt::format("\"device\": {}", s.rank)
-                                                : fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}",
-                                                              s.rank, s.stream, ++correlation_);
+    const std::string_view category = category_of(s, nth(program_.streams, s.stream).role);
+    // Tools take whatever has a stream for a kernel: neither a wait nor the host's work has one.
+    std::string args = fmt::format("\"device\": {}", s.rank);
+    if (category == "kernel" || category == "gpu_memcpy")
+      args += fmt::format(", \"stream\": {}, \"correlation\": {}", s.stream, ++correlation_);
     if (const std::string_view cls = class_of(s); !cls.empty()) args += fmt::format(", \"class\": \"{}\"", cls);
     if (s.microbatch >= 0) args += fmt::format(", \"microbatch\": {}", s.microbatch);
     if (s.chunk >= 0) args += fmt::format(", \"chunk\": {}", s.chunk);
     if (s.layer >= 0) args += fmt::format(", \"layer\": {}", s.layer);
-    if (s.kind == SpanKind::copy) args += fmt::format(", \"bytes\": {:.0f}", s.bytes.value());
+    if (s.kind == SpanKind::copy)
+      args += fmt::format(", \"bytes\": {:.0f}, \"task\": {}", s.bytes.value(), json_quoted(s.name));
     if (communicates(s)) args += fmt::format(", \"task\": {}, {}", json_quoted(s.name), message_fields(s));
+    if (s.peer >= 0) args += fmt::format(", \"{} Rank\": {}", s.kind == SpanKind::send ? "Dst" : "Src", s.peer);
     event(fmt::format(
         "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
         "{}, \"args\": {{{}}}}}",
-        category_of(s), json_quoted(name), s.rank, s.stream, microseconds(begin), duration(begin, end), args));
+        category, json_quoted(name_of(s)), s.rank, s.stream, microseconds(begin), duration(begin, end), args));
+  }
+
+  /// Names by which PyTorch's tools sort kernels: "nccl..." communicates, "Memcpy..." copies, all others compute.
+  [[nodiscard]] std::string name_of(const Span& s) const {
+    if (communicates(s)) return fmt::format("ncclDevKernel_{}", names_of(s).kernel);
+    if (s.kind != SpanKind::copy) return s.name;
+    const bool out = nth(program_.streams, s.stream).role == StreamRole::copy_out;
+    return out ? "Memcpy DtoH (Device -> Pinned)" : "Memcpy HtoD (Pinned -> Device)";
   }
 
   [[nodiscard]] std::string message_fields(const Span& s) {

@@ -116,7 +116,7 @@ std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
 nlohmann::ordered_json memory_json(const MemoryReport& report) {
   auto out = nlohmann::ordered_json::array();
   for (const StageMemory& s : report.stages) {
-    nlohmann::ordered_json categories;
+    auto categories = nlohmann::ordered_json::object();
     for (int c = 0; c < kMemoryCategories; ++c)
       categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = whole(nth(s.memory.by_category, c));
     out.push_back({{"stage", s.stage},

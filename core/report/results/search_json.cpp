@@ -33,7 +33,7 @@ void add_figures(const StepFigures& f, Seconds step, ordered_json& out) {
 ordered_json found_json(const SearchReport& report, const Found& found) {
   const Evaluation& e = found.evaluation;
   const Found shown = with_bias(found, report.range);
-  ordered_json out;
+  auto out = ordered_json::object();
   out["strategy"] = settings_json(found.settings);
   out["label"] = plan_label(found.settings);
   out["fits"] = e.fits;
@@ -97,7 +97,7 @@ bool on_front(const SearchResult& result, const Found& found) {
 }
 
 std::string search_json(const SearchReport& report) {
-  ordered_json out;
+  auto out = ordered_json::object();
   out["schema"] = kSearchSchema;
   out["version"] = report.version;
   out["scenario"] = report.scenario;

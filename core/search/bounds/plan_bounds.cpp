@@ -47,11 +47,9 @@ void PlanBounds::relax(const Tell& tell) {
     relaxed_of_[i] = at->second;
   }
   relaxed_.resize(example.size());
-  over(
-      example.size(), "bounding", tell, [&](std::size_t k) { return example[k]; },
-      [&](QuickEvaluator& quick, std::size_t k) {
-        relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k])));
-      });
+  over(example.size(), 1, "bounding", tell, [&](QuickEvaluator& quick, std::size_t k) {
+    relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k])));
+  });
 }
 
 /// Lowers two small Programs for each way of dividing layers: milliseconds, and the one part of bounding that may not
@@ -59,7 +57,7 @@ void PlanBounds::relax(const Tell& tell) {
 void PlanBounds::price_microbatches(const std::vector<char>& known, const Tell& tell) {
   Wanted<PassKey, PassCosts> wanted;
   for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-    if (known[i] != 0 || relaxed_[relaxed_of_[i]].known || (is_wide(i) && options_.late(kWideShare))) continue;
+    if (known[i] != 0 || relaxed_[relaxed_of_[i]].known || (is_wide(i) && options_.late(kClosedFormShare))) continue;
     const StrategySettings s = settings(i);
     wanted.add(costs_, pass_key(s), s);
   }

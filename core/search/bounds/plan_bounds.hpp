@@ -81,14 +81,10 @@ class PlanBounds {
              const std::vector<Space::Plan>& plans, QuickEvaluators& quick)
       : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick), traffic_(problem) {}
 
-  /// Calls work(evaluator, k) for all k below `count`, where example(k) is the position of a plan: narrow plans come
-  /// first, and wide ones only while there is time.
-  template <class Example, class Work>
-  void over(std::size_t count, const char* doing, const Tell& tell, const Example& example, const Work& work) const {
-    std::size_t narrow = 0;
-    while (narrow < count && !is_wide(example(narrow))) ++narrow;
-    in_turns(options_.jobs, options_.stop, quick_, {0, narrow}, doing, tell, work);
-    in_turns(options_.jobs, options_.ended(kWideShare), quick_, {narrow, count}, doing, tell, work);
+  /// Calls work(evaluator, k) for all k below `count`, until that share of the time is over.
+  template <class Work>
+  void over(std::size_t count, double share, const char* doing, const Tell& tell, const Work& work) const {
+    in_turns(options_.jobs, options_.ended(share), quick_, {0, count}, doing, tell, work);
   }
 
   /// Bounds all plans but those that `known` names. What no time was left for, or could not be bounded, has bounds of

@@ -209,7 +209,10 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     tensor.per_layer = true;
     tensor.segments = s.segments;
     tensor.initial_key = s.tied_to;
-    tensor.initial = s.init_one ? "ones" : s.init_std > 0 ? fmt::format("normal({})", s.init_std) : "zeros";
+    tensor.initial = s.init_one         ? "ones"
+                     : s.init_std > 0   ? fmt::format("normal({})", s.init_std)
+                     : s.init_bound > 0 ? fmt::format("uniform({})", s.init_bound)
+                                        : "zeros";
     out.param.push_back(frame.add_tensor(tensor));
     tensor.name += ".grad";
     tensor.dtype = frame.gradient_dtype;

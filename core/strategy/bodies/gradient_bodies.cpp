@@ -19,6 +19,12 @@ const SettingKey<std::int64_t> kGradientBuffers = declare_key(
                "reductions overlap (stages 1 and 2) or copy their input (stage 3).",
      .example = "2"});
 
+const SettingKey<bool> kWholeGradients = declare_key(
+    "framework.whole_gradients", false, "Replicas all-reduce whole gradients though they divide the optimizer's state.",
+    {.detail = "With zero_stage 1 and dp_shard above 1. Apex's DistributedFusedLAMB, with full_ar: one all-reduce over "
+               "all replicas, of which each updates its slice. false: gradients are scattered over dp_shard, and the "
+               "slices all-reduced between the groups."});
+
 bool data_axis(Axis a) {
   return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h ||
          a == Axis::tile_w;
@@ -69,10 +75,10 @@ CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
   CollectiveTask c;
   c.op = op;
   const bool experts = axes.contains(Axis::edp);
-  c.group = frame_.group(experts                                                   ? "edp"
-                         : op == CollectiveOp::all_reduce && plan_.shard_gradients ? "dp_replicate"
-                                                                                   : "dp",
-                         axes);
+  // Between copies of what a group divides.
+  const bool copies = op == CollectiveOp::all_reduce &&
+                      (plan_.shard_gradients || (!plan_.optimizer.empty() && !axes.contains(Axis::dp_shard)));
+  c.group = frame_.group(experts ? "edp" : copies ? "dp_replicate" : "dp", axes);
   ExprId divisor = ExprPool::kOne;
   // Copies of an expert are fewer than replicas, but its gradient holds the tokens of all.
   for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
@@ -82,22 +88,34 @@ CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
 }
 
 void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  AxisSet axes;
+  const AxisSet axes = partial_axes(nth(frame_.program.tensors, grad_tensor(params.front())).layout, true);
+  const bool sharded = sharded_optimizer(params.front());
+  const AxisSet over = axes_of(optimizer_of(layout_of(params.front())));
+  // Groups that divide the state, of which each has all of it.
+  const bool groups = sharded && axes.contains(Axis::dp_replicate) && !over.contains(Axis::dp_replicate);
+  AxisSet between;
+  for (int a = 0; groups && a < kAxisCount; ++a)
+    if (const auto axis = static_cast<Axis>(a); axes.contains(axis) && !over.contains(axis)) between.insert(axis);
+  const bool whole = groups && kWholeGradients(workload_.kernels);
+  std::vector<Operand> operands, slices;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(update(body.bound("grad", grad_tensor(p), {at, false, false})));
+    if (whole) continue;
     operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
-    axes = partial_axes(nth(frame_.program.tensors, grad_tensor(p)).layout, true);
+    slices.push_back(update(operands.back().formal));
   }
-  const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-  Task task{.name = "gradients",
-            .kind = grad_collective(op, axes),
-            .operands = operands,
-            .stream = frame_.dp,
-            .phase = Phase::other,
-            .predicate = ExprPool::kOne};
-  body.add(std::move(task));
+  const auto add = [&](const char* name, CollectiveOp op, const AxisSet& ranks, std::vector<Operand> of) {
+    body.add({.name = name,
+              .kind = grad_collective(op, ranks),
+              .operands = std::move(of),
+              .stream = frame_.dp,
+              .phase = Phase::other,
+              .predicate = ExprPool::kOne});
+  };
+  add("gradients", sharded && !whole ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+      groups && !whole ? over : axes, std::move(operands));
+  if (groups && !whole) add("gradients.copies", CollectiveOp::all_reduce, between, std::move(slices));
 }
 
 StepBodies::Made StepBodies::reduce(const std::vector<ParamRef>& params, int base, bool accumulate) {

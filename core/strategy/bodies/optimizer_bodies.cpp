@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/index.hpp"
+#include "core/config/setting_key.hpp"
 #include "core/config/settings/training.hpp"
 #include "core/program/parts.hpp"
 #include "core/strategy/bodies/optimizer_state.hpp"
@@ -20,6 +21,14 @@ namespace {
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kLambEpsilon = 1e-6, kMomentum = 0.9,
                  kMaxNorm = 1.0;
 constexpr double kAdafactorEpsilon1 = 1e-30, kAdafactorEpsilon2 = 1e-3, kAdafactorDecay = 0.8;
+
+const SettingKey<std::int64_t> kUpdateCopies = declare_key(
+    "framework.update_copies", std::int64_t{0}, "Copies of a moment that the update makes of all parameters at once.",
+    {.least = 0,
+     .most = 4,
+     .detail = "With adam and adamw. PyTorch's foreach form makes one: torch._foreach_sqrt of all second moments "
+               "(torch/optim/adamw.py, _multi_tensor_adamw). Fused forms make none.",
+     .example = "1"});
 
 AxisSet split_axes(const Layout& layout) {
   AxisSet out;
@@ -316,8 +325,7 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     const ParamState& s = state(p);
     // Slices are overwritten by the next step's first reduction.
     const auto zero_gradient = [&] {
-      if (!s.divided && !plan_.updates_in_backward)
-        zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+      if (!s.divided && !s.passes) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
     };
     if (s.host_gradient >= 0) {
       update_on_host(body, p, at);
@@ -357,6 +365,29 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   if (!copy.empty()) body.compute("to_model_dtype", ops::pass(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
   if (!zero.empty()) body.compute("zero_gradients", ops::pass(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
+}
+
+StepBodies::Made StepBodies::update_copies(const std::vector<ParamRef>& params) {
+  const std::int64_t copies = kUpdateCopies(workload_.kernels);
+  const Optimizer rule = workload_.training.optimizer;
+  if (copies == 0 || plan_.optimizer_on_host || (rule != Optimizer::adam && rule != Optimizer::adamw)) return {-1, -1};
+  Tensor t;
+  double elements = 0;
+  for (const ParamRef& p : params) {
+    if (state(p).frozen) continue;
+    const int moment = state(p).state.back();
+    t.dtype = nth(frame_.program.tensors, moment).dtype;
+    elements += elements_here(moment);
+  }
+  if (elements == 0) return {-1, -1};
+  t.name = "update_copies";
+  t.shape = {frame_.constant(copies * static_cast<std::int64_t>(elements))};
+  t.category = MemoryCategory::workspace;
+  BodyBuilder body(frame_, "update.copies", Phase::optimizer);
+  ComputeTask made = ops::pass(ComputeOp::fill, "zeros");
+  made.passes = made.kernels = 0;
+  body.compute("copies", made, {write(body.scratch("copies", frame_.add_tensor(std::move(t))))}, Phase::optimizer);
+  return body.finish();
 }
 
 StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) {

@@ -51,7 +51,8 @@ void StepBodies::make_states(int first, int last) {
       s.divided = divides && plan_.shard_gradients;
       const bool on_host = plan_.optimizer_on_host;
       // Slices of several microbatches are added up on the device.
-      s.passes = plan_.updates_in_backward || (on_host && s.divided && frame_.program.microbatches == 1);
+      s.passes = plan_.updates_in_backward || plan_.fresh_gradients ||
+                 (on_host && s.divided && frame_.program.microbatches == 1);
       // What nobody reduces stays as autograd makes it.
       if (plan_.gradients_as_parameters && !divides && !frame_.mixed)
         nth(frame_.program.tensors, blocks_[b].grad[p]).dtype = param.dtype;

@@ -86,6 +86,8 @@ class StepBodies {
   Made reduce_copies(const std::vector<ParamRef>& params, int base);
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
+  /// Holds what the update makes of all `params` at once (framework.update_copies); body -1 when that is nothing.
+  Made update_copies(const std::vector<ParamRef>& params);
   Made gather(const std::vector<ParamRef>& params, int base);
   /// Next step's fp8 scales; `scales` are block positions and tensors.
   Made update_scales(const std::vector<std::pair<int, int>>& scales);
@@ -118,7 +120,9 @@ class StepBodies {
   [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
   [[nodiscard]] bool updates_in_backward() const { return plan_.updates_in_backward; }
   /// Whether backward gives gradients their storage, and their first term.
-  [[nodiscard]] bool makes_gradients() const { return plan_.shard_gradients || plan_.updates_in_backward; }
+  [[nodiscard]] bool makes_gradients() const {
+    return plan_.shard_gradients || plan_.updates_in_backward || plan_.fresh_gradients;
+  }
 
  private:
   void make_states(int first, int last);

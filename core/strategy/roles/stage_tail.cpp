@@ -77,6 +77,11 @@ class StageTail {
     if (gradients_.on_host() >= 0) waits.push_back({gradients_.on_host()});
     std::map<int, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : params_) by_position[p.position].push_back(p);
+    if (const StepBodies::Made copies = step_.update_copies(params_); copies.body >= 0) {
+      RoleCall call{copies, frame_.compute, base()};
+      call.waits = waits;
+      entries_.add(call);
+    }
     EventId updated = -1;
     for (const auto& [position, params] : by_position) {
       RoleCall call{step_.parameter_update(params, position), frame_.compute, position};

@@ -18,6 +18,21 @@ const SettingKey<bool> kInBackward =
                            "or with fsdp. torchtune's optimizer_in_bwd, PyTorch's apply_optimizer_in_backward.",
                  .example = "true"});
 
+const SettingKey<bool> kFresh = declare_key(
+    "strategy.fresh_gradients", false, "Gradients have storage from backward to their update alone.",
+    {.detail = "PyTorch's zero_grad(set_to_none=True), its default since 2.0: what activations need most of "
+               "is then free of gradients. Where a step is one microbatch, without data parallelism or "
+               "with fsdp, and without stages; elsewhere microbatches or buckets hold them.",
+     .example = "true"});
+
+/// Without what looks at gradients between backward and update in another way than one replica, or fully sharded ones.
+bool plain(const PlanRequest& request) {
+  const StrategySettings& s = request.settings;
+  return s.pp == 1 && s.data_parallel == DataParallelism::replicas && s.zero_stage == 0 &&
+         (s.fsdp.enabled || s.dp * s.cp == 1) && !(s.tp > 1 && s.sequence_parallel) && s.tile_h * s.tile_w == 1 &&
+         !request.workload.network.adversarial();
+}
+
 [[noreturn]] void refuse_early(const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::usage, what, kInBackward.name(), fmt::format("{}, or {} to false", hint, kInBackward.name()));
 }
@@ -25,6 +40,14 @@ const SettingKey<bool> kInBackward =
 }  // namespace
 
 bool updates_in_backward(const StrategySettings& settings) { return kInBackward(settings); }
+
+bool drops_gradients(const StrategySettings& settings) { return kFresh(settings); }
+
+bool fresh_gradients(const PlanRequest& request) {
+  const Offload offload = request.settings.offload;
+  return drops_gradients(request.settings) && request.microbatches == 1 && plain(request) &&
+         (offload == Offload::none || offload == Offload::activations) && !updates_in_backward(request.settings);
+}
 
 void check_update_in_backward(const PlanRequest& request) {
   const StrategySettings& s = request.settings;
@@ -41,10 +64,7 @@ void check_update_in_backward(const PlanRequest& request) {
     refuse_early("loss scaling looks at all gradients before the first update", "set training.precision to bf16_mixed");
   if (s.offload == Offload::optimizer || s.offload == Offload::all)
     refuse_early("an optimizer in host memory updates after backward", "set strategy.offload to none or activations");
-  const bool lowered = s.pp == 1 && s.data_parallel == DataParallelism::replicas && s.zero_stage == 0 &&
-                       (s.fsdp.enabled || s.dp * s.cp == 1) && !(s.tp > 1 && s.sequence_parallel) &&
-                       s.tile_h * s.tile_w == 1 && !request.workload.network.adversarial();
-  if (!lowered)
+  if (!plain(request))
     throw NoLowering(
         "optimizer_in_backward is lowered for one replica, or for fully sharded ones, without stages, "
         "sequence_parallel, tiles and a second network",

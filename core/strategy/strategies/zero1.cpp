@@ -1,5 +1,7 @@
 // ZeRO stage 1 (Rajbhandari et al. 2020, sec. 5.1), Megatron's distributed optimizer: each replica keeps a slice of the
-// optimizer state. Gradients are reduce-scattered to the slice's owner, updated parameters all-gathered.
+// optimizer state. Gradients are reduce-scattered to the slice's owner, updated parameters all-gathered. With dp_shard
+// above 1 that many replicas divide the state, and each group of them has all of it: Megatron's instances of the
+// distributed optimizer, Apex's DistributedFusedLAMB.
 
 #include <fmt/format.h>
 
@@ -27,23 +29,33 @@ class Zero1 final : public Strategy {
                   "strategy.grad_sync", "set strategy.grad_sync to last, or strategy.zero_stage to 2");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());
+    const bool whole_groups = request.settings.zero_stage == 1 && request.settings.dp_shard > 1;
+    if (request.settings.dp_replicate > 1 && !whole_groups)
+      plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());
     if (request.settings.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
     // They hold the same parameters, too.
     if (request.settings.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
   }
+  std::vector<StrategyExample> examples() const override {
+    return {{"groups that divide the optimizer state", &StrategySettings::dp_shard, 2,
+             [](StrategySettings& s) { s.zero_stage = 1; }}};
+  }
 };
 
-[[maybe_unused]] const bool registered_zero1 = strategies().add(
-    {"zero1",
-     "optimizer state divided over the data-parallel replicas (distributed optimizer)",
-     {{"zero_stage", "1", "0"}, {"overlap.param_gather", "gather updated parameters under the next forward", "false"}},
-     std::make_shared<Zero1>()});
+[[maybe_unused]] const bool registered_zero1 =
+    strategies().add({"zero1",
+                      "optimizer state divided over the data-parallel replicas (distributed optimizer)",
+                      {{"zero_stage", "1", "0"},
+                       {"dp_shard", "replicas that divide it; each group of so many has all of it", "dp"},
+                       {"overlap.param_gather", "gather updated parameters under the next forward", "false"}},
+                      std::make_shared<Zero1>()});
 
 [[maybe_unused]] const bool named_zero1 =
     name_strategy("zero1", {{"ZeroRedundancyOptimizer", "PyTorch", "strategy.zero_stage=1"},
                             {"DeepSpeed stage 1", "DeepSpeed", "strategy.zero_stage=1"},
                             {"--use-distributed-optimizer", "Megatron-LM", "strategy.zero_stage=1"},
+                            {"--num-distributed-optimizer-instances", "Megatron-LM",
+                             "strategy.zero_stage=1, strategy.dp_shard=dp / instances"},
                             {"--overlap-param-gather", "Megatron-LM", "strategy.overlap.param_gather=true"}});
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/base/index.hpp"
@@ -38,6 +39,31 @@ struct Moments {
   }
 };
 
+/// Sums of both numbers of f(i), in several sums side by side, as registers hold them.
+template <class F>
+std::pair<double, double> two_sums(std::int64_t n, const F& f) {
+  constexpr std::int64_t kSums = 8;
+  double a[kSums] = {}, b[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (std::int64_t l = 0; l < kSums; ++l) {
+      const auto [x, y] = f(i + l);
+      a[l] += x;
+      b[l] += y;
+    }
+  std::pair<double, double> out{0, 0};
+  for (; i < n; ++i) {
+    const auto [x, y] = f(i);
+    out.first += x;
+    out.second += y;
+  }
+  for (std::int64_t l = 0; l < kSums; ++l) {
+    out.first += a[l];
+    out.second += b[l];
+  }
+  return out;
+}
+
 /// x, sums [2 channels]: of x, and of x^2
 template <class T>
 struct BatchNormSums {
@@ -45,11 +71,13 @@ struct BatchNormSums {
     const TensorView& x = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(c.operand(1).elements()), 0.0);
     own_rows<1>({&x}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto v = static_cast<double>(x.as<T>()[starts[0] + i]);
-        nth(sums, at[1]) += v;
-        nth(sums, x.extent(1) + at[1]) += v * v;
-      }
+      const T* row = x.as<T>() + starts[0];
+      const auto [sum, squares] = two_sums(n, [row](std::int64_t i) {
+        const auto v = static_cast<double>(row[i]);
+        return std::pair(v, v * v);
+      });
+      nth(sums, at[1]) += sum;
+      nth(sums, x.extent(1) + at[1]) += squares;
     });
     std::copy(sums.begin(), sums.end(), c.operand(1).as<T>());
   }
@@ -61,7 +89,7 @@ struct BatchNormNormalise {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &y = c.operand(4);
     const Moments<T> m(c, x, c.operand(1));
-    own_rows<2>({&x, &y}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_rows<2>({&x, &y}, [&](const Index& at, const auto& starts, std::int64_t n) {
       const T factor = m.inverse(at[1]) * c.operand(2).as<T>()[at[1]],
               shift = c.operand(3).as<T>()[at[1]] - m.mean(at[1]) * factor;
       for (std::int64_t i = 0; i < n; ++i) y.as<T>()[starts[1] + i] = x.as<T>()[starts[0] + i] * factor + shift;
@@ -80,12 +108,14 @@ struct GradientSums {
     std::vector<double> sums(static_cast<std::size_t>(c.operand(3).elements()), 0.0);
     const auto at_channel = [](std::int64_t ch) { return static_cast<std::size_t>(ch); };
     own_rows<2>({&x, &dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      const T mean = m.mean(at[1]), inverse = m.inverse(at[1]);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const T g = dy.as<T>()[starts[1] + i];
-        sums[at_channel(at[1])] += static_cast<double>(g);
-        sums[at_channel(m.channels + at[1])] += static_cast<double>(g * (x.as<T>()[starts[0] + i] - mean) * inverse);
-      }
+      const T mean = m.mean(at[1]), inverse = m.inverse(at[1]), *gradients = dy.as<T>() + starts[1],
+              *values = x.as<T>() + starts[0];
+      const auto [sum, along] = two_sums(n, [=](std::int64_t i) {
+        const T g = gradients[i];
+        return std::pair(static_cast<double>(g), static_cast<double>(g * (values[i] - mean) * inverse));
+      });
+      sums[at_channel(at[1])] += sum;
+      sums[at_channel(m.channels + at[1])] += along;
     });
     std::copy(sums.begin(), sums.end(), c.operand(3).as<T>());
     if (c.operands.size() < 6) return;
@@ -103,7 +133,7 @@ struct Gradient {
     const TensorView &x = c.operand(0), &dy = c.operand(1), &dx = c.operand(5);
     const Moments<T> m(c, x, c.operand(2));
     const T *sums = c.operand(3).as<T>(), *weight = c.operand(4).as<T>();
-    own_rows<3>({&x, &dy, &dx}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_rows<3>({&x, &dy, &dx}, [&](const Index& at, const auto& starts, std::int64_t n) {
       const T mean = m.mean(at[1]), inverse = m.inverse(at[1]), even = sums[at[1]] / m.n,
               along = sums[m.channels + at[1]] / m.n;
       for (std::int64_t i = 0; i < n; ++i)

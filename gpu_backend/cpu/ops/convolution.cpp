@@ -2,10 +2,13 @@
 // small one. A transposed convolution has its sides swapped. Weights are [small channels, large channels of a group,
 // window]. Over tiles the images come with the halos that their windows need.
 
+#include <algorithm>
+
 #include "core/base/index.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
+#include "gpu_backend/cpu/team.hpp"
 #include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
@@ -28,6 +31,12 @@ struct ConvolutionShapes {
         batch(small_image.extent(0)) {}
 
   [[nodiscard]] std::int64_t rows() const { return large_channels * windows.elements(); }
+  /// Samples whose columns stand side by side: products of few pixels would read the weights for little.
+  [[nodiscard]] std::int64_t at_once() const {
+    constexpr std::int64_t kEnoughColumns = 512;
+    return std::clamp<std::int64_t>(kEnoughColumns / std::max<std::int64_t>(1, small.pixels()), 1,
+                                    std::max<std::int64_t>(1, batch));
+  }
   [[nodiscard]] std::int64_t small_at(std::int64_t sample, std::int64_t group) const {
     return (sample * groups + group) * small_channels * small.pixels();
   }
@@ -37,31 +46,113 @@ struct ConvolutionShapes {
   [[nodiscard]] std::int64_t weight_at(std::int64_t group) const { return group * small_channels * rows(); }
 };
 
-/// Columns [channels * window, small pixels] of a group's large image; what lies outside it is zero.
+constexpr std::int64_t kLeastMoved = 1 << 13;  // Worth another thread.
+
+/// Columns [channels * window, samples * small pixels] of a group's large images; what lies outside them is zero.
 template <class T>
-void to_columns(const ConvolutionShapes& s, const T* large, std::vector<T>& columns) {
-  columns.assign(static_cast<std::size_t>(s.rows() * s.small.pixels()), T{0});
-  for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
-    const T* from = large + ch * s.large.pixels();
-    T* to = columns.data() + ch * s.windows.elements() * s.small.pixels();
-    meet(s.small, s.large, s.windows,
-         [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
-           for (std::int64_t i = 0; i < n; ++i) to[k * s.small.pixels() + a + i] = from[b + i * stride];
-         });
+class WindowColumns {
+ public:
+  WindowColumns(const ConvolutionShapes& s, std::int64_t samples)
+      : s_(s), wide_(samples * s.small.pixels()), values_(scratch(static_cast<std::size_t>(s.rows() * wide_))) {}
+  [[nodiscard]] T* data() { return values_; }
+  [[nodiscard]] std::int64_t wide() const { return wide_; }
+
+  /// `large(sample)` is where a sample's channels of this group begin.
+  template <class Large>
+  void take(std::int64_t samples, const Large& large) {
+    each_channel(samples, [&](std::int64_t ch, std::int64_t sample) {
+      const T* from = large(sample) + ch * s_.large.pixels();
+      T* to = values_ + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
+      clear_outside(to);
+      meet(s_.small, s_.large, s_.windows,
+           [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
+             if (stride == 1)
+               std::copy_n(from + b, n, to + k * wide_ + a);
+             else
+               for (std::int64_t i = 0; i < n; ++i) to[k * wide_ + a + i] = from[b + i * stride];
+           });
+    });
   }
+
+  /// Adds them to the large images.
+  template <class Large>
+  void add_to(std::int64_t samples, const Large& large) {
+    each_channel(samples, [&](std::int64_t ch, std::int64_t sample) {
+      const T* from = values_ + ch * s_.windows.elements() * wide_ + sample * s_.small.pixels();
+      T* to = large(sample) + ch * s_.large.pixels();
+      meet(s_.small, s_.large, s_.windows,
+           [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
+             if (stride == 1)
+               for (std::int64_t i = 0; i < n; ++i) to[b + i] += from[k * wide_ + a + i];
+             else
+               for (std::int64_t i = 0; i < n; ++i) to[b + i * stride] += from[k * wide_ + a + i];
+           });
+    });
+  }
+
+ private:
+  template <class F>
+  void each_channel(std::int64_t samples, const F& f) {
+    const std::int64_t of_channel = samples * s_.windows.elements() * s_.small.pixels();
+    share(s_.large_channels, 1 + kLeastMoved / std::max<std::int64_t>(1, of_channel),
+          [&](std::int64_t first, std::int64_t last) {
+            for (std::int64_t ch = first; ch < last; ++ch)
+              for (std::int64_t sample = 0; sample < samples; ++sample) f(ch, sample);
+          });
+  }
+
+  /// Zeros where a channel's windows meet nothing.
+  void clear_outside(T* of_channel) const {
+    const std::array<std::int64_t, 3>& n = s_.small.length;
+    std::int64_t k = 0;
+    for (std::int64_t k0 = 0; k0 < s_.windows.kernel[0]; ++k0) {
+      for (std::int64_t k1 = 0; k1 < s_.windows.kernel[1]; ++k1) {
+        for (std::int64_t k2 = 0; k2 < s_.windows.kernel[2]; ++k2, ++k) {
+          const Meeting a = meeting(s_.small, s_.large, s_.windows, 0, k0),
+                        b = meeting(s_.small, s_.large, s_.windows, 1, k1),
+                        c = meeting(s_.small, s_.large, s_.windows, 2, k2);
+          T* row = of_channel + k * wide_;
+          for (std::int64_t x = 0; x < n[0]; ++x) {
+            for (std::int64_t y = 0; y < n[1]; ++y, row += n[2]) {
+              const bool met = x >= a.begin && x < a.end && y >= b.begin && y < b.end && c.begin < c.end;
+              std::fill(row, row + (met ? c.begin : n[2]), T{0});
+              if (met) std::fill(row + c.end, row + n[2], T{0});
+            }
+          }
+        }
+      }
+    }
+  }
+  /// A thread's own, kept from one convolution to the next: fresh pages would be cleared for each.
+  static T* scratch(std::size_t elements) {
+    static thread_local std::vector<T> kept;
+    if (kept.size() < elements) kept.resize(elements);
+    return kept.data();
+  }
+
+  const ConvolutionShapes& s_;
+  std::int64_t wide_;
+  T* values_;
+};
+
+/// Calls f(first sample, samples, group) for all samples, so many at once that their columns are enough.
+template <class F>
+void side_by_side(const ConvolutionShapes& s, const F& f) {
+  const std::int64_t at_once = s.at_once();
+  for (std::int64_t b = 0; b < s.batch; b += at_once)
+    for (std::int64_t g = 0; g < s.groups; ++g) f(b, std::min(at_once, s.batch - b), g);
 }
 
-/// Adds the columns to the large image.
-template <class T>
-void add_columns(const ConvolutionShapes& s, const std::vector<T>& columns, T* large) {
-  for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
-    const T* from = columns.data() + ch * s.windows.elements() * s.small.pixels();
-    T* to = large + ch * s.large.pixels();
-    meet(s.small, s.large, s.windows,
-         [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
-           for (std::int64_t i = 0; i < n; ++i) to[b + i * stride] += from[k * s.small.pixels() + a + i];
-         });
-  }
+/// The small images of several samples as one matrix [channels, samples * pixels], and back.
+template <class T, bool kBack>
+void join_samples(const ConvolutionShapes& s, T* image, std::int64_t sample, std::int64_t samples, std::int64_t group,
+                  T* joined, std::int64_t wide) {
+  const std::int64_t pixels = s.small.pixels();
+  for (std::int64_t b = 0; b < samples; ++b)
+    for (std::int64_t ch = 0; ch < s.small_channels; ++ch) {
+      T *of_image = image + s.small_at(sample + b, group) + ch * pixels, *of_joined = joined + ch * wide + b * pixels;
+      kBack ? std::copy_n(of_joined, pixels, of_image) : std::copy_n(of_image, pixels, of_joined);
+    }
 }
 
 /// A result without halo, brought to its place in one that has room for a halo.
@@ -90,13 +181,15 @@ void into_own_part(const TensorView& image, Fill fill) {
 template <class T>
 void gather(const OperatorCall& c, const TensorView& large, const T* weight, const TensorView& small) {
   const ConvolutionShapes s(c, small, large);
-  std::vector<T> columns;
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t g = 0; g < s.groups; ++g) {
-      to_columns(s, large.as<T>() + s.large_at(b, g), columns);
-      gemm<T>(s.small_channels, s.small.pixels(), s.rows(), 1, {weight + s.weight_at(g), s.rows()},
-              {columns.data(), s.small.pixels()}, 0, small.as<T>() + s.small_at(b, g), s.small.pixels());
-    }
+  WindowColumns<T> columns(s, s.at_once());
+  std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
+  side_by_side(s, [&](std::int64_t b, std::int64_t samples, std::int64_t g) {
+    columns.take(samples, [&](std::int64_t i) { return large.as<T>() + s.large_at(b + i, g); });
+    T* out = joined.empty() ? small.as<T>() + s.small_at(b, g) : joined.data();
+    gemm<T>(s.small_channels, samples * s.small.pixels(), s.rows(), 1, {weight + s.weight_at(g), s.rows()},
+            {columns.data(), columns.wide()}, 0, out, columns.wide());
+    if (!joined.empty()) join_samples<T, true>(s, small.as<T>(), b, samples, g, joined.data(), columns.wide());
+  });
 }
 
 /// large = columns of (weight^T * small)
@@ -104,13 +197,15 @@ template <class T>
 void spread(const OperatorCall& c, const TensorView& small, const T* weight, const TensorView& large) {
   const ConvolutionShapes s(c, small, large);
   std::fill_n(large.as<T>(), large.elements(), T{0});
-  std::vector<T> columns(static_cast<std::size_t>(s.rows() * s.small.pixels()));
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t g = 0; g < s.groups; ++g) {
-      gemm<T>(s.rows(), s.small.pixels(), s.small_channels, 1, {weight + s.weight_at(g), s.rows(), true},
-              {small.as<T>() + s.small_at(b, g), s.small.pixels()}, 0, columns.data(), s.small.pixels());
-      add_columns(s, columns, large.as<T>() + s.large_at(b, g));
-    }
+  WindowColumns<T> columns(s, s.at_once());
+  std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
+  side_by_side(s, [&](std::int64_t b, std::int64_t samples, std::int64_t g) {
+    if (!joined.empty()) join_samples<T, false>(s, small.as<T>(), b, samples, g, joined.data(), columns.wide());
+    const T* from = joined.empty() ? small.as<T>() + s.small_at(b, g) : joined.data();
+    gemm<T>(s.rows(), samples * s.small.pixels(), s.small_channels, 1, {weight + s.weight_at(g), s.rows(), true},
+            {from, columns.wide()}, 0, columns.data(), columns.wide());
+    columns.add_to(samples, [&](std::int64_t i) { return large.as<T>() + s.large_at(b + i, g); });
+  });
 }
 
 /// x, weight, y
@@ -144,13 +239,15 @@ struct ConvolutionWeight {
     const bool swapped = transposed(c, x);
     const TensorView &small = swapped ? x : dy, &large = swapped ? dy : x;
     const ConvolutionShapes s(c, small, large);
-    std::vector<T> columns;
-    for (std::int64_t b = 0; b < s.batch; ++b)
-      for (std::int64_t g = 0; g < s.groups; ++g) {
-        to_columns(s, large.as<T>() + s.large_at(b, g), columns);
-        gemm<T>(s.small_channels, s.rows(), s.small.pixels(), 1, {small.as<T>() + s.small_at(b, g), s.small.pixels()},
-                {columns.data(), s.small.pixels(), true}, 1, c.operand(2).as<T>() + s.weight_at(g), s.rows());
-      }
+    WindowColumns<T> columns(s, s.at_once());
+    std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
+    side_by_side(s, [&](std::int64_t b, std::int64_t samples, std::int64_t g) {
+      columns.take(samples, [&](std::int64_t i) { return large.as<T>() + s.large_at(b + i, g); });
+      if (!joined.empty()) join_samples<T, false>(s, small.as<T>(), b, samples, g, joined.data(), columns.wide());
+      const T* from = joined.empty() ? small.as<T>() + s.small_at(b, g) : joined.data();
+      gemm<T>(s.small_channels, s.rows(), samples * s.small.pixels(), 1, {from, columns.wide()},
+              {columns.data(), columns.wide(), true}, 1, c.operand(2).as<T>() + s.weight_at(g), s.rows());
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/team.hpp"
 
 namespace rehearse {
 
@@ -25,16 +26,25 @@ struct Columns {
   }
 };
 
+/// f(r) of each row, which other threads share.
+template <class F>
+void each_row(const Columns& z, const F& f) {
+  constexpr std::int64_t kLeastLogits = 1 << 13;
+  share(z.rows, 1 + kLeastLogits / std::max<std::int64_t>(1, z.stored), [&f](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) f(r);
+  });
+}
+
 /// logits, max
 template <class T>
 struct Max {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
-    for (std::int64_t r = 0; r < z.rows; ++r) {
+    each_row(z, [&](std::int64_t r) {
       const T* row = c.operand(0).as<T>() + r * z.stored;
       c.operand(1).as<T>()[r] =
           z.valid > 0 ? *std::max_element(row, row + z.valid) : -std::numeric_limits<T>::infinity();
-    }
+    });
   }
 };
 /// logits, labels, max, sums [b, s, 2]: of exponentials, and the label's logit less the maximum
@@ -42,14 +52,14 @@ template <class T>
 struct CrossEntropySums {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
-    for (std::int64_t r = 0; r < z.rows; ++r) {
+    each_row(z, [&](std::int64_t r) {
       const T *row = c.operand(0).as<T>() + r * z.stored, max = c.operand(2).as<T>()[r];
       T* out = c.operand(3).as<T>() + 2 * r;
       out[0] = T{0};
       for (std::int64_t j = 0; j < z.valid; ++j) out[0] += std::exp(row[j] - max);
       const std::int64_t at = z.of(c.operand(1).as<std::int64_t>()[r]);
       out[1] = at >= 0 ? row[at] - max : T{0};
-    }
+    });
   }
 };
 /// logits (become exp(logit - max)), labels, max, target: the label's logit less the maximum
@@ -57,12 +67,13 @@ template <class T>
 struct Exponential {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
-    for (std::int64_t r = 0; r < z.rows; ++r) {
+    each_row(z, [&](std::int64_t r) {
       T *row = c.operand(0).as<T>() + r * z.stored, max = c.operand(2).as<T>()[r];
       const std::int64_t at = z.of(c.operand(1).as<std::int64_t>()[r]);
       c.operand(3).as<T>()[r] = at >= 0 ? row[at] - max : T{0};
-      for (std::int64_t j = 0; j < z.stored; ++j) row[j] = j < z.valid ? std::exp(row[j] - max) : T{0};
-    }
+      for (std::int64_t j = 0; j < z.valid; ++j) row[j] = std::exp(row[j] - max);
+      std::fill(row + z.valid, row + z.stored, T{0});
+    });
   }
 };
 /// exponentials, sum
@@ -70,11 +81,11 @@ template <class T>
 struct SumExp {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
-    for (std::int64_t r = 0; r < z.rows; ++r) {
+    each_row(z, [&](std::int64_t r) {
       T sum{0};
       for (std::int64_t j = 0; j < z.stored; ++j) sum += c.operand(0).as<T>()[r * z.stored + j];
       c.operand(1).as<T>()[r] = sum;
-    }
+    });
   }
 };
 /// exponentials (become probabilities), sum
@@ -82,8 +93,10 @@ template <class T>
 struct CrossEntropyNormalise {
   static void run(const OperatorCall& c) {
     const Columns z(c.operand(0));
-    for (std::int64_t r = 0; r < z.rows; ++r)
-      for (std::int64_t j = 0; j < z.stored; ++j) c.operand(0).as<T>()[r * z.stored + j] /= c.operand(1).as<T>()[r];
+    each_row(z, [&](std::int64_t r) {
+      T *row = c.operand(0).as<T>() + r * z.stored, sum = c.operand(1).as<T>()[r];
+      for (std::int64_t j = 0; j < z.stored; ++j) row[j] /= sum;
+    });
   }
 };
 
@@ -119,11 +132,14 @@ template <class T, class Probability>
 void gradient(const OperatorCall& c, const TensorView& logits, const TensorView& labels, T* out, Probability p) {
   const Columns z(logits);
   const T tokens = static_cast<T>(c.dims.at(0));
-  for (std::int64_t r = 0; r < z.rows; ++r) {
+  each_row(z, [&](std::int64_t r) {
     const std::int64_t label = z.of(labels.as<std::int64_t>()[r]);
-    for (std::int64_t j = 0; j < z.stored; ++j)
-      out[r * z.stored + j] = j < z.valid ? (p(r, r * z.stored + j) - (j == label ? T{1} : T{0})) / tokens : T{0};
-  }
+    T* row = out + r * z.stored;
+    const T at_label = label < 0 ? T{0} : (p(r, r * z.stored + label) - T{1}) / tokens;  // Before it is overwritten.
+    for (std::int64_t j = 0; j < z.valid; ++j) row[j] = p(r, r * z.stored + j) / tokens;
+    std::fill(row + z.valid, row + z.stored, T{0});
+    if (label >= 0) row[label] = at_label;
+  });
 }
 /// probabilities, labels, gradient
 template <class T>

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gpu_backend/cpu/team.hpp"
 #include "gpu_backend/execute/operator.hpp"
 
 namespace rehearse {
@@ -15,32 +16,74 @@ namespace rehearse {
 inline constexpr std::size_t kMaxRank = 5;
 using Index = std::array<std::int64_t, kMaxRank>;
 
+/// Calls `f(index, starts, length)` for rows [from, to): each is all of dimension `row` and of those behind it.
+template <std::size_t N, class F>
+void rows_between(const std::array<const TensorView*, N>& views, std::size_t row, std::int64_t from, std::int64_t to,
+                  const F& f) {
+  const Held& first = *views[0]->held;
+  const std::size_t rank = first.extents.size();
+  Index index{};
+  for (std::size_t d = row, rest = static_cast<std::size_t>(from); d-- > 0;) {
+    const auto n = static_cast<std::size_t>(first.inner[d].length);
+    index[d] = static_cast<std::int64_t>(rest % n);
+    rest /= n;
+  }
+  std::int64_t length = 1;
+  for (std::size_t d = row; d < rank; ++d) length *= first.inner[d].length;
+  for (std::int64_t r = from; r < to; ++r) {
+    std::array<std::int64_t, N> starts;
+    for (std::size_t i = 0; i < N; ++i) {
+      const Held& h = *views[i]->held;
+      std::int64_t at = 0;
+      for (std::size_t d = 0; d < rank; ++d) at = at * h.extents[d] + h.inner[d].first + (d < row ? index[d] : 0);
+      starts[i] = at;
+    }
+    f(index, starts, length);
+    for (std::size_t d = row; d-- > 0;) {
+      if (++index[d] < first.inner[d].length) break;
+      index[d] = 0;
+    }
+  }
+}
+
+/// Rows before dimension `row`.
+[[nodiscard]] inline std::int64_t count_rows(const Held& held, std::size_t row) {
+  if (held.extents.size() > kMaxRank) throw std::logic_error("a tensor of more than five dimensions");
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d < row; ++d) rows *= held.inner[d].length;
+  return rows;
+}
+
 /// Calls `f(index, starts, length)` for every row (last dimension) of the elements that are this rank's own: `index`
 /// counts in own coordinates, `starts[i]` is the row's first element in the storage of operand i. All operands have the
 /// same own elements.
 template <std::size_t N, class F>
 void own_rows(const std::array<const TensorView*, N>& views, F f) {
   const Held& first = *views[0]->held;
-  const std::size_t rank = first.extents.size();
-  if (rank > kMaxRank) throw std::logic_error("a tensor of more than five dimensions");
-  if (rank == 0) return;
-  std::int64_t rows = 1;
-  for (std::size_t d = 0; d + 1 < rank; ++d) rows *= first.inner[d].length;
-  Index index{};
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::array<std::int64_t, N> starts;
-    for (std::size_t i = 0; i < N; ++i) {
-      const Held& h = *views[i]->held;
-      std::int64_t at = 0;
-      for (std::size_t d = 0; d < rank; ++d) at = at * h.extents[d] + h.inner[d].first + (d + 1 < rank ? index[d] : 0);
-      starts[i] = at;
-    }
-    f(index, starts, first.inner[rank - 1].length);
-    for (std::size_t d = rank - 1; d-- > 0;) {
-      if (++index[d] < first.inner[d].length) break;
-      index[d] = 0;
-    }
-  }
+  if (first.extents.empty()) return;
+  const std::size_t row = first.extents.size() - 1;
+  rows_between(views, row, 0, count_rows(first, row), f);
+}
+
+/// The same where rows are nobody else's business: several threads share them. An image that lies whole in all operands
+/// is one row: `index` tells its sample and channel alone.
+template <std::size_t N, class F>
+void shared_rows(const std::array<const TensorView*, N>& views, const F& f) {
+  constexpr std::int64_t kLeastElements = 1 << 13;
+  const Held& first = *views[0]->held;
+  if (first.extents.empty()) return;
+  std::size_t row = first.extents.size() - 1;
+  const auto whole = [&](std::size_t d) {
+    return std::all_of(views.begin(), views.end(), [&](const TensorView* v) {
+      return v->held->inner[d].first == 0 && v->held->inner[d].length == v->held->extents[d];
+    });
+  };
+  while (row > 2 && whole(row)) --row;
+  const std::int64_t rows = count_rows(first, row);
+  std::int64_t length = 1;
+  for (std::size_t d = row; d < first.extents.size(); ++d) length *= first.inner[d].length;
+  share(rows, 1 + kLeastElements / std::max<std::int64_t>(1, length),
+        [&](std::int64_t from, std::int64_t to) { rows_between(views, row, from, to, f); });
 }
 
 /// The same element by element: `f(starts)` with the element's place in every operand.

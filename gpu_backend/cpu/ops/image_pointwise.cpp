@@ -23,10 +23,15 @@ struct Relu {
     const TensorView &x = c.operand(0), &y = c.operands.back();
     const bool masked = c.operands.size() > 2;
     const T slope = slope_of<T>(c);
-    own_elements<3>({&x, &y, &c.operand(1)}, [&](const auto& at) {
-      const T v = x.as<T>()[at[0]];
-      y.as<T>()[at[1]] = v > T{0} ? v : slope * v;
-      if (masked) c.operand(1).as<std::uint8_t>()[at[2]] = v > T{0} ? 1 : 0;
+    shared_rows<3>({&x, &y, &c.operand(1)}, [&](const Index&, const auto& at, std::int64_t n) {
+      const T* from = x.as<T>() + at[0];
+      if (masked) {
+        std::uint8_t* __restrict mask = c.operand(1).as<std::uint8_t>() + at[2];
+        for (std::int64_t i = 0; i < n; ++i) mask[i] = from[i] > T{0} ? 1 : 0;
+      }
+      T* to = y.as<T>() + at[1];
+      const T below = slope;
+      for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * (from[i] > T{0} ? T{1} : below);  // No branch to foresee.
     });
   }
 };
@@ -37,10 +42,19 @@ struct ReluGrad {
     const TensorView &dy = c.operand(0), &kept = c.operand(1), &dx = c.operand(2);
     const bool mask = kept.type == ElementType::byte;
     const T slope = slope_of<T>(c);
-    own_elements<3>({&dy, &kept, &dx}, [&](const auto& at) {
-      const bool on = mask ? kept.as<std::uint8_t>()[at[1]] != 0 : kept.as<T>()[at[1]] > T{0};
-      dx.as<T>()[at[2]] = on ? dy.as<T>()[at[0]] : slope * dy.as<T>()[at[0]];
-    });
+    const auto pass = [&](const auto* known) {
+      shared_rows<3>({&dy, &kept, &dx}, [&](const Index&, const auto& at, std::int64_t n) {
+        const T* from = dy.as<T>() + at[0];
+        const auto* of = known + at[1];
+        T* to = dx.as<T>() + at[2];
+        const T below = slope;
+        for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * (of[i] > 0 ? T{1} : below);
+      });
+    };
+    if (mask)
+      pass(kept.as<std::uint8_t>());
+    else
+      pass(kept.as<T>());
   }
 };
 

@@ -4,10 +4,26 @@
 #include <cmath>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/team.hpp"
 
 namespace rehearse {
 
 namespace {
+
+constexpr std::int64_t kLeastUpdated = 1 << 14;  // Worth another thread.
+
+/// In several sums side by side, as registers hold them.
+template <class T>
+T square_sum(const T* g, std::int64_t n) {
+  constexpr std::int64_t kSums = 16;
+  T sums[kSums] = {}, out{0};
+  std::int64_t j = 0;
+  for (; j + kSums <= n; j += kSums)
+    for (std::int64_t l = 0; l < kSums; ++l) sums[l] += g[j + l] * g[j + l];
+  for (; j < n; ++j) out += g[j] * g[j];
+  for (const T s : sums) out += s;
+  return out;
+}
 
 /// gradients..., sum of squares; offsets: per gradient, whether this rank counts it
 template <class T>
@@ -16,8 +32,7 @@ struct SquareSum {
     T sum{0};
     for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
       if (c.offsets.at(i) == 0) continue;
-      const T* g = c.operand(i).as<T>();
-      for (std::int64_t j = 0; j < c.operand(i).elements(); ++j) sum += g[j] * g[j];
+      sum += square_sum(c.operand(i).as<T>(), c.operand(i).elements());
     }
     c.operands.back().as<T>()[0] = sum;
   }
@@ -28,8 +43,13 @@ struct Clip {
   static void run(const OperatorCall& c) {
     c.observed->norm_squared = static_cast<double>(c.operands.back().as<T>()[0]);
     const double factor = std::min(1.0, c.task->scalars.at(0) / (std::sqrt(c.observed->norm_squared) + 1e-6));
-    for (std::size_t i = 0; i + 1 < c.operands.size(); ++i)
-      for (std::int64_t j = 0; j < c.operand(i).elements(); ++j) c.operand(i).as<T>()[j] *= static_cast<T>(factor);
+    if (factor == 1.0) return;
+    for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
+      T* g = c.operand(i).as<T>();
+      share(c.operand(i).elements(), kLeastUpdated, [g, factor](std::int64_t first, std::int64_t last) {
+        for (std::int64_t j = first; j < last; ++j) g[j] *= static_cast<T>(factor);
+      });
+    }
   }
 };
 
@@ -45,10 +65,12 @@ struct Sgd {
     for (std::size_t i = 0; i + 2 < c.operands.size(); i += 3) {
       const T *g = c.operand(i).as<T>(), decay = static_cast<T>(decay_of(c, c.operand(i + 1)));
       T *w = c.operand(i + 1).as<T>(), *m = c.operand(i + 2).as<T>();
-      for (std::int64_t j = 0; j < c.operand(i).elements(); ++j) {
-        m[j] = keep * m[j] + g[j] + decay * w[j];
-        w[j] -= rate * m[j];
-      }
+      share(c.operand(i).elements(), kLeastUpdated, [=](std::int64_t first, std::int64_t last) {
+        for (std::int64_t j = first; j < last; ++j) {
+          m[j] = keep * m[j] + g[j] + decay * w[j];
+          w[j] -= rate * m[j];
+        }
+      });
     }
   }
 };
@@ -66,13 +88,15 @@ struct AdamLike {
     for (std::size_t i = 0; i + 3 < c.operands.size(); i += 4) {
       const T *grad = c.operand(i).as<T>(), decay = static_cast<T>(decay_of(c, c.operand(i + 1)));
       T *w = c.operand(i + 1).as<T>(), *m = c.operand(i + 2).as<T>(), *v = c.operand(i + 3).as<T>();
-      for (std::int64_t j = 0; j < c.operand(i).elements(); ++j) {
-        const T g = kDecoupled ? grad[j] : grad[j] + decay * w[j];
-        m[j] = b1 * m[j] + (T{1} - b1) * g;
-        v[j] = b2 * v[j] + (T{1} - b2) * g * g;
-        if (kDecoupled) w[j] -= rate * decay * w[j];
-        w[j] -= rate * (m[j] / correct1) / (std::sqrt(v[j] / correct2) + epsilon);
-      }
+      share(c.operand(i).elements(), kLeastUpdated, [=](std::int64_t first, std::int64_t last) {
+        for (std::int64_t j = first; j < last; ++j) {
+          const T g = kDecoupled ? grad[j] : grad[j] + decay * w[j];
+          m[j] = b1 * m[j] + (T{1} - b1) * g;
+          v[j] = b2 * v[j] + (T{1} - b2) * g * g;
+          if (kDecoupled) w[j] -= rate * decay * w[j];
+          w[j] -= rate * (m[j] / correct1) / (std::sqrt(v[j] / correct2) + epsilon);
+        }
+      });
     }
   }
 };

@@ -16,7 +16,7 @@ template <class T>
 struct Add {
   static void run(const OperatorCall& c) {
     if (c.task->accumulates) return accumulate(c);
-    own_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
+    shared_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
       const T *a = c.operand(0).as<T>() + at[0], *b = c.operand(1).as<T>() + at[1];
       for (std::int64_t i = 0; i < n; ++i) c.operand(2).as<T>()[at[2] + i] = a[i] + b[i];
     });
@@ -34,7 +34,7 @@ template <class T>
 struct AddScaled {
   static void run(const OperatorCall& c) {
     const T factor = static_cast<T>(c.task->scalars.at(0));
-    own_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
+    shared_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
       const T *a = c.operand(0).as<T>() + at[0], *b = c.operand(1).as<T>() + at[1];
       for (std::int64_t i = 0; i < n; ++i) c.operand(2).as<T>()[at[2] + i] = a[i] + factor * b[i];
     });

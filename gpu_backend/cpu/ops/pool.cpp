@@ -33,12 +33,11 @@ struct Window {
     };
     for (std::int64_t a = begin[0]; a < end[0]; a += step[0]) {
       for (std::int64_t b = begin[1]; b < end[1]; b += step[1]) {
-        for (std::int64_t c = begin[2]; c < end[2]; c += step[2]) {
-          const bool here = stored(0, a) && stored(1, b) && stored(2, c);
-          const std::int64_t local =
-              ((a - large.first[0]) * large.length[1] + b - large.first[1]) * large.length[2] + c - large.first[2];
-          f((a * large.global[1] + b) * large.global[2] + c, here ? local : -1);
-        }
+        const bool row_here = stored(0, a) && stored(1, b);
+        const std::int64_t row = ((a - large.first[0]) * large.length[1] + b - large.first[1]) * large.length[2];
+        const std::int64_t global = (a * large.global[1] + b) * large.global[2];
+        for (std::int64_t c = begin[2]; c < end[2]; c += step[2])
+          f(global + c, row_here && stored(2, c) ? row + c - large.first[2] : -1);
       }
     }
   }

@@ -1,16 +1,15 @@
 #include "gpu_backend/cuda/fused_attention.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "gpu_backend/cuda/cudnn/attention_graphs.hpp"
 #include "gpu_backend/cuda/cudnn/plan.hpp"
+#include "gpu_backend/cuda/cudnn/session.hpp"
 #include "gpu_backend/execute/device.hpp"
 
 namespace rehearse::cuda {
@@ -18,8 +17,6 @@ namespace rehearse::cuda {
 namespace {
 
 // cudnnGetVersion(): major * 10000 + minor * 100 + patch.
-constexpr std::size_t kOldest = 90600;             ///< Before, the host had to clear a sum of backward's.
-constexpr std::size_t kFaulty[] = {91000, 91001};  ///< NVIDIA's frontend refuses them for attention.
 constexpr std::size_t kInfinityFrom = 91000;
 constexpr std::size_t kAnyKeysFrom = 91501;  ///< Before, backward without padding wants multiples of 128 keys.
 constexpr std::int64_t kKeysBefore = 128;
@@ -48,73 +45,35 @@ FusedAttentionShape sizes_of(const AttentionShape& z) {
   return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal, narrow ? z.window : 0};
 }
 
-bool environment_says(std::string_view what) {
-  const char* value = std::getenv("REHEARSE_CUDNN");
-  return value != nullptr && value == what;
-}
-
 }  // namespace
 
 struct FusedAttention::Impl {
   FusedAttentionOptions options;
-  cudnnHandle_t handle = nullptr;
-  std::size_t version = 0;
-  std::string missing;  ///< Why cuDNN is not used.
-  bool opened = false;
+  CudnnSession cudnn;
   std::map<std::pair<bool, FusedAttentionShape>, std::unique_ptr<CudnnPlan>> plans;  ///< Null: declined. By backward.
   std::vector<std::unique_ptr<CudnnPlan>> retired;
 
-  ~Impl() {
-    plans.clear();
-    retired.clear();
-    if (handle != nullptr) (void)REHEARSE_CUDNN_CALL(cudnnDestroy)(handle);
-  }
-
-  void open() {
-    opened = true;
-    if (environment_says("any-order")) options.deterministic = false;
-    if (environment_says("off")) {
-      missing = "REHEARSE_CUDNN=off";
-      return;
-    }
-    try {
-      version = REHEARSE_CUDNN_CALL(cudnnGetVersion)();
-      bool known = version >= kOldest;
-      for (const std::size_t faulty : kFaulty) known = known && version != faulty;
-      if (known)
-        check(REHEARSE_CUDNN_CALL(cudnnCreate)(&handle), "cudnnCreate");
-      else
-        missing = fmt::format("cuDNN {} is not used for attention", name_of_version());
-    } catch (const Error& e) {
-      missing = e.what();
-      handle = nullptr;
-    }
-  }
-  [[nodiscard]] std::string name_of_version() const {
-    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  }
-
   /// Null where the shape is declined.
   const CudnnPlan* plan_of(const FusedAttentionShape& z, bool backward) {
-    if (!opened) open();
+    cudnnHandle_t handle = cudnn.handle();
     if (handle == nullptr) return nullptr;
     const auto [at, made] = plans.try_emplace({backward, z});
     if (!made) return at->second.get();
-    if (backward && version < kAnyKeysFrom && z.keys % kKeysBefore != 0) return nullptr;
+    if (backward && cudnn.version() < kAnyKeysFrom && z.keys % kKeysBefore != 0) return nullptr;
     try {
       auto plan = std::make_unique<CudnnPlan>(
-          handle, backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
-          options.deterministic);
-      if (plan->workspace_bytes() <= options.most_scratch) at->second = std::move(plan);
+          CudnnTarget(handle),
+          backward ? fused_attention_grad_graph(z, options.deterministic) : fused_attention_graph(z),
+          CudnnWish{options.deterministic, options.most_scratch});
+      at->second = std::move(plan);
     } catch (const CudnnFailure&) {
       // Nothing was enqueued: it stays declined.
     }
     return at->second.get();
   }
 
-  void run(cudaStream_t stream, const CudnnPlan& plan, std::span<const CudnnPlace> places, void* workspace) const {
-    check(REHEARSE_CUDNN_CALL(cudnnSetStream)(handle, stream), "cudnnSetStream");
-    plan.run(handle, places, workspace);
+  void run(cudaStream_t stream, const CudnnPlan& plan, std::span<const CudnnPlace> places, void* workspace) {
+    plan.run(cudnn.handle(), stream, places, workspace);
   }
   /// A device that has no room for the scratch declines the shape from now on.
   bool borrow(void*& to, std::size_t bytes, const FusedAttentionShape& z, bool backward, const Scratch& scratch) {
@@ -139,7 +98,8 @@ struct FusedAttention::Impl {
   };
   [[nodiscard]] Numbers numbers(const AttentionShape& z) const {
     return {static_cast<float>(z.scale),
-            version < kInfinityFrom ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity(),
+            cudnn.version() < kInfinityFrom ? std::numeric_limits<float>::lowest()
+                                            : -std::numeric_limits<float>::infinity(),
             static_cast<float>(z.window)};
   }
 
@@ -157,6 +117,7 @@ struct FusedAttention::Impl {
 
 FusedAttention::FusedAttention(const FusedAttentionOptions& options) : impl_(std::make_unique<Impl>()) {
   impl_->options = options;
+  if (cudnn_wish("any-order")) impl_->options.deterministic = false;
 }
 FusedAttention::~FusedAttention() = default;
 
@@ -221,8 +182,9 @@ std::size_t FusedAttention::backward_scratch(const AttentionShape& z) {
 }
 
 std::string FusedAttention::description() const {
-  if (!impl_->missing.empty()) return "own kernels: " + impl_->missing;
-  if (!impl_->opened) return "own kernels: nothing that cuDNN takes";
+  const CudnnSession& cudnn = impl_->cudnn;
+  if (!cudnn.missing().empty()) return "own kernels: " + cudnn.missing();
+  if (!cudnn.opened()) return "own kernels: nothing that cuDNN takes";
   std::size_t taken = 0;
   std::string bounds;
   for (const auto& [key, plan] : impl_->plans) {
@@ -230,7 +192,7 @@ std::string FusedAttention::description() const {
     ++taken;
     if (key.first) bounds = impl_->options.deterministic ? ", gradients in one order" : ", gradients in any order";
   }
-  return fmt::format("cuDNN {}: {} of {} kinds of calls{}", impl_->name_of_version(), taken, impl_->plans.size(),
+  return fmt::format("cuDNN {}: {} of {} kinds of calls{}", cudnn.name_of_version(), taken, impl_->plans.size(),
                      bounds);
 }
 

@@ -4,14 +4,13 @@
 
 namespace rehearse::cuda {
 
-namespace {
-
-constexpr std::int64_t kTensorAlignment = 16;  // Bytes, of every address.
-
-}  // namespace
-
+CudnnShape packed(std::vector<std::int64_t> extents) {
+  std::vector<std::int64_t> strides(extents.size(), 1);
+  for (std::size_t d = extents.size(); d-- > 1;) strides[d - 1] = strides[d] * extents[d];
+  return {std::move(extents), std::move(strides)};
+}
 CudnnShape packed(std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
-  return {{batch, heads, rows, columns}, {heads * rows * columns, rows * columns, columns, 1}};
+  return packed(std::vector{batch, heads, rows, columns});
 }
 CudnnShape transposed(CudnnShape x) {
   std::swap(x.extents[2], x.extents[3]);
@@ -25,7 +24,7 @@ CudnnTensor::CudnnTensor(std::int64_t id, cudnnDataType_t type, CudnnShape shape
   descriptor_.set_type(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
   descriptor_.set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape_.extents);
   descriptor_.set(CUDNN_ATTR_TENSOR_STRIDES, shape_.strides);
-  descriptor_.set_integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kTensorAlignment);
+  descriptor_.set_integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kCudnnAlignment);
   descriptor_.set_flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL, !in_memory && !by_value);
   descriptor_.set_flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value);
   descriptor_.finalise();
@@ -101,6 +100,69 @@ void CudnnGraph::reduce(cudnnReduceTensorOp_t how, CudnnTensorPtr from, CudnnTen
   op.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind);
   op.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, from->descriptor());
   op.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to->descriptor());
+  op.finalise();
+}
+
+namespace {
+
+struct ConvolutionNames {
+  cudnnBackendDescriptorType_t kind;
+  cudnnBackendAttributeName_t window, small, weights, large, alpha, beta;
+};
+constexpr ConvolutionNames kForward{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+constexpr ConvolutionNames kBackwardData{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+constexpr ConvolutionNames kBackwardFilter{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+
+const ConvolutionNames& names_of(ConvolutionResult result) {
+  switch (result) {
+    case ConvolutionResult::small_image: return kForward;
+    case ConvolutionResult::large_image: return kBackwardData;
+    case ConvolutionResult::weights: break;
+  }
+  return kBackwardFilter;
+}
+
+}  // namespace
+
+void CudnnGraph::convolve(ConvolutionResult result, CudnnTensorPtr small, CudnnTensorPtr weights, CudnnTensorPtr large,
+                          const CudnnWindow& window) {
+  CudnnDescriptor& how = kinds_.emplace_back(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  how.set_type(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+  how.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+  how.set_integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<std::int64_t>(window.stride.size()));
+  how.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, window.stride);
+  how.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, window.before);
+  how.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, window.after);
+  how.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, window.dilation);
+  how.finalise();
+  const ConvolutionNames& names = names_of(result);
+  const float alpha = 1, beta = 0;
+  CudnnDescriptor& op = operation(names.kind);
+  op.set(names.window, how);
+  op.set(names.small, small->descriptor());
+  op.set(names.weights, weights->descriptor());
+  op.set(names.large, large->descriptor());
+  op.set(names.alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
+  op.set(names.beta, CUDNN_TYPE_FLOAT, 1, &beta);
   op.finalise();
 }
 

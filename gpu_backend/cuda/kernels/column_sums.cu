@@ -2,13 +2,12 @@
 // on the size alone; a block adds up a part, and a second kernel the parts, each in one order: the same bits every
 // time.
 
-#include "gpu_backend/cuda/kernels/common.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::int64_t kRowsPerPart = 64;  // Rows that one block adds up.
 constexpr unsigned kColumnThreads = 32, kRowLanes = 8, kPartLanes = 16;
 
 /// Matrices of as many rows, side by side.
@@ -34,8 +33,8 @@ __global__ void column_parts_kernel(Columns<T> from, const T* x, const Acc<T>* m
   const T* dy = from.dy[which];
   const std::int64_t columns = from.columns[which],
                      base = static_cast<std::int64_t>(blockIdx.x - from.first_block[which]) * kColumns,
-                     c = base + threadIdx.x * V, first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart,
-                     end = first + kRowsPerPart < rows ? first + kRowsPerPart : rows;
+                     c = base + threadIdx.x * V, first = static_cast<std::int64_t>(blockIdx.y) * kRowsOfPart,
+                     end = first + kRowsOfPart < rows ? first + kRowsOfPart : rows;
   A a[V] = {}, b[V] = {};
   if (c < columns) {
     const std::int64_t run = c / (columns / runs);
@@ -93,14 +92,12 @@ __global__ void add_parts_kernel(PartsAndSum<A, G> first, PartsAndSum<A, G> seco
   mine.sum[c] = narrow<G>(static_cast<Acc<G>>(widen(mine.sum[c]) + total));
 }
 
-std::int64_t parts_of(std::int64_t rows) { return (rows + kRowsPerPart - 1) / kRowsPerPart; }
-
 template <class A, class G>
 void add_parts(cudaStream_t stream, PartsAndSum<A, G> first, PartsAndSum<A, G> second, std::int64_t rows,
                std::int64_t columns) {
   const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads),
                   second.sum != nullptr ? 2 : 1);
-  launch(&add_parts_kernel<A, G>, grid, dim3(kColumnThreads, kPartLanes), 0, stream, first, second, parts_of(rows),
+  launch(&add_parts_kernel<A, G>, grid, dim3(kColumnThreads, kPartLanes), 0, stream, first, second, row_parts(rows),
          columns);
 }
 
@@ -132,7 +129,7 @@ void column_parts(cudaStream_t stream, const ColumnTerm* terms, int count, const
       from.all += terms[i].columns;
       blocks += static_cast<unsigned>((terms[i].columns + each - 1) / each);
     }
-    launch(&column_parts_kernel<V, T>, dim3(blocks, static_cast<unsigned>(parts_of(rows))),
+    launch(&column_parts_kernel<V, T>, dim3(blocks, static_cast<unsigned>(row_parts(rows))),
            dim3(kColumnThreads, kRowLanes), 0, stream, from, by.x, by.moments_of, weighted, plain, rows, by.runs);
   };
   if (vectors)
@@ -143,9 +140,19 @@ void column_parts(cudaStream_t stream, const ColumnTerm* terms, int count, const
 
 }  // namespace
 
+void add_row_parts(cudaStream_t stream, ElementType of, const void* weighted, Reals dweight, const void* plain,
+                   void* dbias, std::int64_t rows, std::int64_t columns) {
+  with_sum(of, dweight.type, [&](auto t, auto g) {
+    using A = Acc<decltype(t)>;
+    using G = decltype(g);
+    add_parts<A, G>(stream, {static_cast<const A*>(weighted), out<G>(dweight)},
+                    {static_cast<const A*>(plain), static_cast<G*>(dbias)}, rows, columns);
+  });
+}
+
 std::size_t norm_scratch_bytes(const NormShape& z, ElementType type) {
   const std::size_t size = type == ElementType::real64 ? 8 : 4;
-  return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows / z.runs) * z.width * z.runs) * size;
+  return static_cast<std::size_t>(2 * z.rows + 2 * row_parts(z.rows / z.runs) * z.width * z.runs) * size;
 }
 
 void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z,
@@ -157,7 +164,7 @@ void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, voi
     using A = Acc<T>;
     const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
     A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
-      *plain = weighted + parts_of(rows) * columns;
+      *plain = weighted + row_parts(rows) * columns;
     const ColumnTerm term{dy, columns};
     column_parts<T>(stream, &term, 1, {in<T>(x), moments_of, z.runs}, weighted, dbias != nullptr ? plain : nullptr,
                     rows);
@@ -166,7 +173,7 @@ void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, voi
 }
 
 std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, ElementType type) {
-  return static_cast<std::size_t>(parts_of(rows) * columns) * (type == ElementType::real64 ? 8 : 4);
+  return static_cast<std::size_t>(row_parts(rows) * columns) * (type == ElementType::real64 ? 8 : 4);
 }
 
 void column_sum(cudaStream_t stream, const ColumnTerm* terms, int count, Reals sum, std::int64_t rows, void* scratch) {

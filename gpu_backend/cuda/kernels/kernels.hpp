@@ -56,6 +56,13 @@ void norm_input_grad(cudaStream_t, Reals x, Reals dy, Reals weight, Reals dx, co
 /// Adds to dweight, and to dbias where given. `scratch` holds norm_scratch_bytes().
 void norm_weight_grad(cudaStream_t, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& shape,
                       void* scratch);
+/// All of a norm's gradients from one reading of x and dy: dx (+ `beside`, where it is given, of x's type), and what is
+/// added to dweight and, where given, dbias. `scratch` holds norm_grads_scratch_bytes(). For shapes that
+/// takes_norm_grads() names.
+void norm_grads(cudaStream_t, Reals x, Reals dy, Reals weight, const void* beside, Reals dx, Reals dweight, void* dbias,
+                const NormShape& shape, void* scratch);
+[[nodiscard]] std::size_t norm_grads_scratch_bytes(const NormShape& shape, ElementType type);
+[[nodiscard]] bool takes_norm_grads(const NormShape& shape, ElementType type);
 /// Mean and inverse deviation of every row, pairs in the type of sums.
 void norm_moments(cudaStream_t, Reals x, void* to, const NormShape& shape);
 [[nodiscard]] std::size_t norm_scratch_bytes(const NormShape& shape, ElementType type);
@@ -113,6 +120,14 @@ struct Logits {
 };
 void xent_max(cudaStream_t, Reals logits, Reals max, const Logits& shape);
 void xent_sums(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals sums, const Logits& shape);
+/// xent_max() and xent_sums() from one reading of the logits.
+void xent_max_and_sums(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals sums,
+                       const Logits& shape);
+/// Both, and xent_grad() of logits to `grad`: a row is held in shared memory and read once. For rows that
+/// fits_in_block() names.
+void xent_at_once(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals sums, Reals grad,
+                  const Logits& shape, double tokens);
+[[nodiscard]] bool fits_in_block(const Logits& shape, ElementType type);
 void xent_exponential(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals target,
                       const Logits& shape);
 void xent_sum_exp(cudaStream_t, Reals exponentials, Reals sum, const Logits& shape);
@@ -158,20 +173,30 @@ inline constexpr std::int64_t kMaxHeadDim = 256;
 
 // ---- optimizer: many tensors per launch
 
-/// A tensor of an update: gradient, weights, first and second state (SGD has one). `decay` multiplies the weights.
+/// A tensor of an update: gradient, weights, first and second state (SGD has one). `decay` multiplies the weights. Adam
+/// also writes the weights in bfloat16 to `rounded`, where that is given.
 struct Updated {
-  const void* gradient;
+  void* gradient;
   void* weights;
   void* first;
   void* second;
   std::int64_t n;
   double decay;
+  void* rounded = nullptr;
 };
-/// `correct1` and `correct2`: 1 - beta^t, t steps after the start.
+/// Gradients are scaled on the way as clip() scales them, and `observed` gets the sum. `sum` null: they are not.
+struct ClipOnTheWay {
+  Reals sum;
+  double largest = 0;
+  double* observed = nullptr;
+};
+/// `correct1` and `correct2`: 1 - beta^t, t steps after the start. `clears`: leaves zeros for gradients.
 struct AdamRule {
   double rate, beta1, beta2, epsilon;
   PerStep<double> correct1, correct2;
   bool decoupled;
+  ClipOnTheWay clip{};
+  bool clears = false;
 };
 struct SgdRule {
   double rate, momentum;

@@ -2,7 +2,7 @@
 // registers by a warp or by a block of four, and read once; longer ones are read again for every sum. Sums over rows:
 // column_sums.cu.
 
-#include "gpu_backend/cuda/kernels/common.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 
@@ -134,6 +134,67 @@ __global__ void input_grad_held_kernel(const T* x, const T* dy, const T* weight,
       write<V>(dx + r * z.width, row.place(k), v);
     }
   });
+}
+
+/// As input_grad_held_kernel, plus `beside`; a block takes the rows of a part, and leaves the part's sums for the
+/// gradients of weight and bias.
+template <int kAcross, class T>
+__global__ void grads_held_kernel(const T* x, const T* dy, const T* weight, const T* beside, T* dx, Acc<T>* weighted,
+                                  Acc<T>* plain, NormShape z) {
+  using A = Acc<T>;
+  constexpr int V = kVector<T>, kLanes = static_cast<int>(kRowThreads) / kAcross, kWidest = kAcross * kDeep * V;
+  __shared__ A sums[2][kLanes][kWidest];
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRowsOfPart,
+                     end = first + kRowsOfPart < z.rows ? first + kRowsOfPart : z.rows;
+  HeldRow<kAcross, T> of_weight{}, of_bias{};
+  for (std::int64_t r = first + threadIdx.y; r < end; r += kLanes) {
+    HeldRow<kAcross, T> row, g;
+    row.load(x + r * z.width, z.width);
+    g.load(dy + r * z.width, z.width);
+    const A n = static_cast<A>(z.width), middle = z.centred ? row.mean(z.width) : A(0);
+    A square{0}, sum{0}, along{0};
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k) {
+      if (row.place(k) >= z.width) continue;
+      const auto w = read<V>(weight, row.place(k));
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const A away = row.at[k].at[j] - middle, given = g.at[k].at[j] * w.at[j];
+        square += away * away;
+        sum += given;
+        along += given * away;
+      }
+    }
+    square = over_row<Sum, kAcross>(square, A(0));
+    along = over_row<Sum, kAcross>(along, A(0));
+    const A mean = z.centred ? over_row<Sum, kAcross>(sum, A(0)) / n : A(0),
+            inverse = A(1) / sqrt(square / n + static_cast<A>(z.epsilon)), slope = along * inverse / n;
+#pragma unroll
+    for (int k = 0; k < kDeep; ++k) {
+      const std::int64_t i = row.place(k);
+      if (i >= z.width) continue;
+      const auto w = read<V>(weight, i);
+      Values<V, A> v{};
+      if (beside != nullptr) v = read<V>(beside, r * z.width + i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const A given = g.at[k].at[j], normal = (row.at[k].at[j] - middle) * inverse;
+        of_weight.at[k].at[j] += given * normal;
+        of_bias.at[k].at[j] += given;
+        v.at[j] += inverse * (given * w.at[j] - mean - normal * slope);
+      }
+      write<V>(dx, r * z.width + i, v);
+    }
+  }
+  of_weight.each_of(z.width, [&](A v, int k, int j) { sums[0][threadIdx.y][of_weight.place(k) + j] = v; });
+  of_bias.each_of(z.width, [&](A v, int k, int j) { sums[1][threadIdx.y][of_bias.place(k) + j] = v; });
+  __syncthreads();
+  for (std::int64_t c = threadIdx.y * kAcross + threadIdx.x; c < z.width; c += kRowThreads) {
+    A a{0}, b{0};
+    for (int lane = 0; lane < kLanes; ++lane) a += sums[0][lane][c], b += sums[1][lane][c];
+    weighted[blockIdx.x * z.width + c] = a;
+    plain[blockIdx.x * z.width + c] = b;
+  }
 }
 
 template <int kAcross, class T>
@@ -279,6 +340,38 @@ void norm_input_grad(cudaStream_t stream, Reals x, Reals dy, Reals weight, Reals
           start(&input_grad_held_kernel<kAcross, T>, held_grid(z.rows, kAcross), held_block(kAcross));
         },
         [&](auto v) { start(&input_grad_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads)); });
+  });
+}
+
+bool takes_norm_grads(const NormShape& z, ElementType type) {
+  bool takes = false;
+  with_real(type, [&](auto t) {
+    by_rows<decltype(t)>(
+        z.width, [&](auto) { takes = z.runs == 1 && z.rows > 0; }, [](auto) {});
+  });
+  return takes;
+}
+
+std::size_t norm_grads_scratch_bytes(const NormShape& z, ElementType type) {
+  return static_cast<std::size_t>(2 * row_parts(z.rows) * z.width) * (type == ElementType::real64 ? 8 : 4);
+}
+
+void norm_grads(cudaStream_t stream, Reals x, Reals dy, Reals weight, const void* beside, Reals dx, Reals dweight,
+                void* dbias, const NormShape& z, void* scratch) {
+  with_real(x.type, [&](auto t) {
+    using T = decltype(t);
+    auto* weighted = static_cast<Acc<T>*>(scratch);
+    Acc<T>* plain = weighted + row_parts(z.rows) * z.width;
+    by_rows<T>(
+        z.width,
+        [&](auto n) {
+          constexpr int kAcross = decltype(n)::value;
+          launch(&grads_held_kernel<kAcross, T>, dim3(static_cast<unsigned>(row_parts(z.rows))), held_block(kAcross), 0,
+                 stream, in<T>(x), in<T>(dy), in<T>(weight), static_cast<const T*>(beside), out<T>(dx), weighted, plain,
+                 z);
+        },
+        [](auto) { throw std::logic_error("a norm whose rows are not held"); });
+    add_row_parts(stream, x.type, weighted, dweight, plain, dbias, z.rows, z.width);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "gpu_backend/cuda/kernels/common.cuh"
+#include "gpu_backend/cuda/kernels/mma.cuh"
 
 namespace rehearse::cuda {
 
@@ -100,6 +101,86 @@ __global__ void sums_kernel(const T* logits, const std::int64_t* labels, const A
     const std::int64_t at = column_of(z, labels[r]);
     sums[2 * r] = sum;
     sums[2 * r + 1] = at >= 0 ? widen(row[at]) - max[r] : A(0);
+  }
+}
+
+/// Largest value so far, and the sum of exponentials over it.
+template <class A>
+struct Running {
+  A largest = lowest<A>(), sum{0};
+  __device__ void add(A x) {
+    if (x > largest) {
+      sum *= exp(largest - x);
+      largest = x;
+    }
+    sum += exp(x - largest);
+  }
+  /// Of all threads of the block, in each of them.
+  __device__ void over_all() {
+    const A top = over_block<Max>(largest, lowest<A>());
+    sum = over_block<Sum>(largest == lowest<A>() ? A(0) : sum * exp(largest - top), A(0));
+    largest = top;
+  }
+};
+
+template <int V, class T>
+__global__ void max_and_sums_kernel(const T* logits, const std::int64_t* labels, Acc<T>* max, Acc<T>* sums, Logits z) {
+  using A = Acc<T>;
+  for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
+    const T* row = logits + r * z.stored;
+    Running<A> all;
+    for (std::int64_t j = threadIdx.x * V; j < z.valid; j += blockDim.x * V) {
+      const auto v = read<V>(row, j);
+#pragma unroll
+      for (int i = 0; i < V; ++i) all.add(v.at[i]);
+    }
+    all.over_all();
+    if (threadIdx.x != 0) continue;
+    const std::int64_t at = column_of(z, labels[r]);
+    max[r] = all.largest;
+    sums[2 * r] = all.sum;
+    sums[2 * r + 1] = at >= 0 ? widen(row[at]) - all.largest : A(0);
+  }
+}
+
+constexpr unsigned kHeldThreads = 512;
+// Of a row, at most: all GPUs since A100 have so many for a block.
+constexpr std::size_t kHeldBytes = std::size_t{160} << 10;
+
+/// The same, and the gradient. A block holds a row, two blocks share a multiprocessor where two rows fit.
+template <int V, class T>
+__global__ void __launch_bounds__(kHeldThreads) at_once_kernel(const T* logits, const std::int64_t* labels, Acc<T>* max,
+                                                               Acc<T>* sums, T* grad, Logits z, double tokens) {
+  using A = Acc<T>;
+  T* row = reinterpret_cast<T*>(launch_memory());
+  for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
+    const std::int64_t label = column_of(z, labels[r]);
+    Running<A> all;
+    for (std::int64_t j = threadIdx.x * V; j < z.valid; j += blockDim.x * V) {
+      const auto v = read<V>(logits, r * z.stored + j);
+      write<V>(row, j, v);
+#pragma unroll
+      for (int i = 0; i < V; ++i) all.add(v.at[i]);
+    }
+    all.over_all();
+    if (threadIdx.x == 0) {
+      max[r] = all.largest;
+      sums[2 * r] = all.sum;
+      sums[2 * r + 1] = label >= 0 ? widen(row[label]) - all.largest : A(0);
+    }
+    const A share = A(1) / all.sum, mean = A(1) / static_cast<A>(tokens);
+    // Every thread reads back what it wrote; gradients of padding are zeros.
+    for (std::int64_t j = threadIdx.x * V; j < z.stored; j += blockDim.x * V) {
+      Values<V, A> v{};
+      if (j < z.valid) {
+        v = read<V>(row, j);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          v.at[i] = (exp(v.at[i] - all.largest) * share - (j + i == label ? A(1) : A(0))) * mean;
+      }
+      write<V>(grad, r * z.stored + j, v);
+    }
+    __syncthreads();  // The next row is written where this one was read.
   }
 }
 
@@ -231,6 +312,36 @@ void xent_sums(cudaStream_t stream, Reals logits, const std::int64_t* labels, Re
     by_columns<T>(z, [&](auto v) {
       launch(&sums_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), labels,
              kept<T>(max), kept<T>(sums), z);
+    });
+  });
+}
+
+void xent_max_and_sums(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals sums,
+                       const Logits& z) {
+  with_real(logits.type, [&](auto t) {
+    using T = decltype(t);
+    by_columns<T>(z, [&](auto v) {
+      launch(&max_and_sums_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits),
+             labels, kept<T>(max), kept<T>(sums), z);
+    });
+  });
+}
+
+bool fits_in_block(const Logits& z, ElementType type) {
+  return static_cast<std::size_t>(z.valid) * size_of(type) <= kHeldBytes;
+}
+
+void xent_at_once(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals sums, Reals grad,
+                  const Logits& z, double tokens) {
+  with_real(logits.type, [&](auto t) {
+    using T = decltype(t);
+    by_columns<T>(z, [&](auto v) {
+      const auto kernel = &at_once_kernel<decltype(v)::value, T>;
+      const std::size_t row = static_cast<std::size_t>(z.valid) * sizeof(T);
+      REHEARSE_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(row)));
+      launch(kernel, grid_of(z.rows), dim3(kHeldThreads), row, stream, in<T>(logits), labels, kept<T>(max),
+             kept<T>(sums), out<T>(grad), z, tokens);
     });
   });
 }

@@ -55,14 +55,32 @@ struct AdamNumbers {
 
 constexpr int kUpdateVector = 4;
 
-template <class G, class W, class S>
-__global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, bool decoupled) {
+/// What gradients are multiplied by, or 1.
+template <class A>
+struct Clip {
+  const A* sum = nullptr;
+  double largest = 0;
+  double* observed = nullptr;
+  __device__ double factor() const {
+    if (sum == nullptr) return 1.0;
+    const auto squares = static_cast<double>(*sum);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *observed = squares;
+    const double scale = largest / (sqrt(squares) + 1e-6);
+    return scale < 1.0 ? scale : 1.0;
+  }
+};
+
+/// `kClears`: leaves zeros for gradients.
+template <class G, class W, class S, bool kClears>
+__global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, bool decoupled, Clip<Acc<W>> clip) {
   using A = Acc<W>;
   const A correct1 = static_cast<A>(rule.correct1.get()), correct2 = static_cast<A>(rule.correct2.get());
+  const Acc<G> scale = static_cast<Acc<G>>(clip.factor());
   with_piece(tensors, [&](const Updated& t, std::int64_t begin, std::int64_t end) {
-    const G* gradient = static_cast<const G*>(t.gradient);
+    G* gradient = static_cast<G*>(t.gradient);
     W* weights = static_cast<W*>(t.weights);
     S *first = static_cast<S*>(t.first), *second = static_cast<S*>(t.second);
+    Half* rounded = static_cast<Half*>(t.rounded);
     const A decay = static_cast<A>(t.decay);
     const auto step = [&](auto n, std::int64_t i) {
       constexpr int V = decltype(n)::value;
@@ -71,7 +89,9 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
       const auto gradients = read<V>(gradient, i);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        const A given = static_cast<A>(gradients.at[j]), g = decoupled ? given : given + decay * w.at[j];
+        // Rounded as a clipped gradient is stored.
+        const A given = static_cast<A>(widen(narrow<G>(gradients.at[j] * scale))),
+                g = decoupled ? given : given + decay * w.at[j];
         m.at[j] = static_cast<Acc<S>>(rule.beta1 * m.at[j] + rule.rest1 * g);
         v.at[j] = static_cast<Acc<S>>(rule.beta2 * v.at[j] + rule.rest2 * g * g);
         if (decoupled) w.at[j] -= rule.rate * decay * w.at[j];
@@ -80,9 +100,15 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
       write<V>(first, i, m);
       write<V>(second, i, v);
       write<V>(weights, i, w);
+      if constexpr (kClears) write<V>(gradient, i, Values<V, Acc<G>>{});
+      if (rounded == nullptr) return;
+      Values<V, float> narrower;
+#pragma unroll
+      for (int j = 0; j < V; ++j) narrower.at[j] = static_cast<float>(w.at[j]);
+      write<V>(rounded, i, narrower);
     };
-    along_piece<kUpdateVector>(begin, end, address(gradient) | address(weights) | address(first) | address(second),
-                               step);
+    along_piece<kUpdateVector>(
+        begin, end, address(gradient) | address(weights) | address(first) | address(second) | address(rounded), step);
   });
 }
 
@@ -230,8 +256,15 @@ void adam(cudaStream_t stream, const Updated* tensors, int count, const UpdateTy
                               static_cast<A>(r.epsilon),
                               r.correct1,
                               r.correct2};
+    const bool clips = r.clip.sum.data != nullptr;
+    if (clips && size_of(r.clip.sum.type) != sizeof(A))
+      throw std::logic_error("a norm of another type than the moments");
+    const Clip<A> clip{clips ? in<A>(r.clip.sum) : nullptr, r.clip.largest, r.clip.observed};
     in_lists(tensors, count, [&](const List<Updated>& list, unsigned blocks) {
-      launch(&adam_kernel<G, W, S>, dim3(blocks), dim3(kThreads), 0, stream, list, rule, r.decoupled);
+      if (r.clears)
+        launch(&adam_kernel<G, W, S, true>, dim3(blocks), dim3(kThreads), 0, stream, list, rule, r.decoupled, clip);
+      else
+        launch(&adam_kernel<G, W, S, false>, dim3(blocks), dim3(kThreads), 0, stream, list, rule, r.decoupled, clip);
     });
   });
 }

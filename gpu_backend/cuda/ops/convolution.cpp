@@ -1,7 +1,9 @@
-// Convolutions as products of cuBLASLt's, of windows laid out as columns; operands as in cpu/ops/convolution.cpp.
-// Samples are worked on together as far as their columns have room. Windows of one element need no columns.
+// Convolutions by cuDNN, or where it declines as products of cuBLASLt's, of windows laid out as columns; operands as in
+// cpu/ops/convolution.cpp. Samples are worked on together as far as their columns have room. Windows of one element
+// need no columns.
 
 #include <algorithm>
+#include <optional>
 
 #include "gpu_backend/cuda/ops/image_operands.hpp"
 
@@ -76,6 +78,43 @@ struct Convolution {
   }
 };
 
+/// As cuDNN knows it, by what is stored. Nothing where a tile's window begins inside it.
+std::optional<ConvolutionShape> library_shape(const Convolution& s) {
+  ConvolutionShape out{s.batch, s.groups, s.groups * s.small_channels, s.groups * s.large_channels};
+  for (std::size_t d = 0; d < ConvolutionShape::kSides; ++d) {
+    const WindowShape& w = s.z.window;
+    const std::int64_t small = s.z.small.length[d], large = s.z.large.length[d], stride = w.stride[d],
+                       reach = w.dilation[d] * (w.kernel[d] - 1) + 1,
+                       before = w.padding[d] + s.z.large.first[d] - s.z.small.first[d] * stride,
+                       needed = (small - 1) * stride + reach - large - before;
+    if (small < 1 || large < 1 || before < 0 || s.batch < 1) return {};
+    // The same on both sides where that makes no further elements: more kernels take it.
+    const std::int64_t after =
+        needed <= before && before < needed + stride ? before : std::max<std::int64_t>(0, needed);
+    if ((large + before + after - reach) / stride + 1 != small) return {};
+    out.small[d] = small, out.large[d] = large, out.window[d] = w.kernel[d], out.stride[d] = stride;
+    out.before[d] = before, out.after[d] = after, out.dilation[d] = w.dilation[d];
+  }
+  return out;
+}
+
+struct Operands {
+  Reals small, weights, large;
+};
+/// The shape where cuDNN may be asked: all in bfloat16, or in fp32 whose factors may be rounded to tf32.
+std::optional<ConvolutionShape> library_shape(const OperatorCall& c, const Convolution& s, const Operands& x) {
+  const ElementType type = x.large.type;
+  if (x.small.type != type || x.weights.type != type) return {};
+  if (type != ElementType::real16 && !(type == ElementType::real32 && in_tf32(c))) return {};
+  std::optional<ConvolutionShape> out = library_shape(s);
+  if (out) out->type = type;
+  return out;
+}
+bool by_library(const OperatorCall& c, const Convolution& s, ConvolutionResult result, const Operands& x) {
+  const std::optional<ConvolutionShape> shape = library_shape(c, s, x);
+  return shape && c.launch->convolution->run(stream(c), result, x.small, x.weights, x.large, *shape, c.launch->scratch);
+}
+
 /// small = weights * columns of large
 void gather(const OperatorCall& c, const Convolution& s, const Plane& large, const Reals& w, const Reals& small) {
   const bool direct = s.pointwise();
@@ -144,48 +183,101 @@ void weight_grad(const OperatorCall& c, const Convolution& s, const Plane& small
   });
 }
 
-/// Makes `to` of `from` by f(plane without halo, its data); then its own part of where it has room for one.
-template <class F>
-void into_own_part(const OperatorCall& c, const TensorView& image, F f) {
-  Plane made = plane(image);
-  if (!image.held->haloed()) return f(made);
-  Elements own{made.data, own_of(image)}, from = own;
-  from.own.whole = true;
+/// What an image holds without its halo, as if stored by itself.
+Plane own_plane(const TensorView& image) {
+  Plane out = plane(image);
+  const Own own = own_of(image);
   const std::size_t sides = image.rank() - 2;
   for (std::size_t i = 0; i < sides; ++i) {
     const std::size_t d = 2 + i, to = 3 - sides + i;
-    made.sides.first[to] += own.own.first[d];
-    made.sides.length[to] = own.own.length[d];
+    out.sides.first[to] += own.first[d];
+    out.sides.length[to] = own.length[d];
   }
-  made.data = from.data = scratch(c, own.own.from(0), image.type);
-  f(made);
+  return out;
+}
+/// Makes the image's own part by f(where): itself, or scratch that is copied to where it belongs.
+template <class F>
+void into_own_part(const OperatorCall& c, const TensorView& image, F f) {
+  if (!image.held->haloed()) return f(reals(image));
+  Elements own{reals(image), own_of(image)}, from = own;
+  from.own.whole = true;
+  from.data = scratch(c, own.own.from(0), image.type);
+  f(from.data);
   copy_own(stream(c), from, own);
 }
 
-/// x, weight, y; or dy, weight, dx, where what is small and what is large are the other way round.
-void image_of(const OperatorCall& c, bool backward) {
-  const TensorView &x = c.operand(0), &w = c.operand(1);
-  into_own_part(c, c.operand(2), [&](const Plane& y) {
-    const Plane from = plane(x);
-    const bool spreads = transposed(c, x) != backward;
-    const Convolution s(c, spreads ? from : y, spreads ? y : from, x.rank() - 2, x.extent(0));
-    spreads ? spread(c, s, from, reals(w), y.data) : gather(c, s, from, reals(w), y.data);
+/// x, weight, y; or dy, weight, dx, where what is small and what is large are the other way round. Pixels are columns
+/// as they are: a product by itself is no more work than what cuDNN would do, without its copies to another layout.
+struct ImageOf {
+  Plane from, to;
+  bool spreads;
+  Convolution s;
+  ImageOf(const OperatorCall& c, bool backward)
+      : from(plane(c.operand(0))),
+        to(own_plane(c.operand(2))),
+        spreads(transposed(c, c.operand(0)) != backward),
+        s(c, spreads ? from : to, spreads ? to : from, c.operand(0).rank() - 2, c.operand(0).extent(0)) {}
+  [[nodiscard]] ConvolutionResult result() const {
+    return spreads ? ConvolutionResult::large_image : ConvolutionResult::small_image;
+  }
+  [[nodiscard]] Operands operands(const OperatorCall& c) const {
+    return {(spreads ? from : to).data, reals(c.operand(1)), (spreads ? to : from).data};
+  }
+};
+template <bool kBackward>
+void image_of(const OperatorCall& c) {
+  ImageOf z(c, kBackward);
+  into_own_part(c, c.operand(2), [&](const Reals& to) {
+    z.to.data = to;
+    if (!z.s.pointwise() && by_library(c, z.s, z.result(), z.operands(c))) return;
+    z.spreads ? spread(c, z.s, z.from, reals(c.operand(1)), to) : gather(c, z.s, z.from, reals(c.operand(1)), to);
   });
 }
-void run_forward(const OperatorCall& c) { image_of(c, false); }
-void run_input(const OperatorCall& c) { image_of(c, true); }
+/// Plans of cuDNN's load kernels, which can wait for all that runs.
+template <bool kBackward>
+void prepare_image(const OperatorCall& c) {
+  const ImageOf z(c, kBackward);
+  if (z.s.pointwise()) return;
+  if (const auto shape = library_shape(c, z.s, z.operands(c))) c.launch->convolution->prepare(z.result(), *shape);
+}
+
 /// x, dy, weight gradient (added to)
+struct WeightsOf {
+  bool swapped;
+  Plane small, large;
+  Convolution s;
+  explicit WeightsOf(const OperatorCall& c)
+      : swapped(transposed(c, c.operand(0))),
+        small(plane(c.operand(swapped ? 0 : 1))),
+        large(plane(c.operand(swapped ? 1 : 0))),
+        s(c, small, large, c.operand(0).rank() - 2, c.operand(0).extent(0)) {}
+  /// With cuDNN's gradient at `made`, in the images' type: to be added to sums in fp32.
+  [[nodiscard]] Operands operands(void* made) const { return {small.data, {made, large.data.type}, large.data}; }
+};
 void run_weight(const OperatorCall& c) {
-  const bool swapped = transposed(c, c.operand(0));
-  const Plane small = plane(c.operand(swapped ? 0 : 1)), large = plane(c.operand(swapped ? 1 : 0));
-  weight_grad(c, Convolution(c, small, large, c.operand(0).rank() - 2, c.operand(0).extent(0)), small, large,
-              c.operand(2));
+  const WeightsOf z(c);
+  const TensorView& dw = c.operand(2);
+  if (library_shape(c, z.s, z.operands(nullptr))) {
+    const Reals made = scratch(c, dw.elements(), z.large.data.type);
+    if (by_library(c, z.s, ConvolutionResult::weights, z.operands(made.data))) {
+      const Own all = own_of(dw);
+      return add_own(stream(c), {reals(dw), all}, {made, all}, {reals(dw), all});
+    }
+  }
+  weight_grad(c, z.s, z.small, z.large, dw);
+}
+void prepare_weight(const OperatorCall& c) {
+  const WeightsOf z(c);
+  if (const auto shape = library_shape(c, z.s, z.operands(nullptr)))
+    c.launch->convolution->prepare(ConvolutionResult::weights, *shape);
 }
 
 [[maybe_unused]] const bool registered_convolution =
-    cuda_operators().add({"convolution", "windows of an image times weights", {}, any(run_forward)}) &&
-    cuda_operators().add({"convolution_grad.input", "gradient of the image", {}, any(run_input)}) &&
-    cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight)});
+    cuda_operators().add(
+        {"convolution", "windows of an image times weights", {}, any(image_of<false>, prepare_image<false>)}) &&
+    cuda_operators().add(
+        {"convolution_grad.input", "gradient of the image", {}, any(image_of<true>, prepare_image<true>)}) &&
+    cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight, prepare_weight)});
 
 }  // namespace
 

@@ -3,47 +3,16 @@
 
 #include <vector>
 
-#include "gpu_backend/cuda/check.hpp"
-#include "gpu_backend/cuda/ops/operands.hpp"
+#include "gpu_backend/cuda/ops/products.hpp"
 
 namespace rehearse::cuda {
 
 namespace {
 
-const std::byte* at(const TensorView& x, std::int64_t element) {
-  return x.data + static_cast<std::size_t>(element) * size_of(x.type);
-}
-
-/// `n` numbers of the bias from `row` on. cuBLASLt's kernels may read a bias by 16 bytes: one that begins elsewhere, as
-/// that of a second output can, is copied first.
-const void* bias_from(const OperatorCall& c, std::int64_t row, std::int64_t n) {
-  constexpr std::uintptr_t kAligned = 16;
-  const TensorView& bias = c.operands.back();
-  const std::byte* first = at(bias, row);
-  if (reinterpret_cast<std::uintptr_t>(first) % kAligned == 0) return first;
-  const std::size_t bytes = static_cast<std::size_t>(n) * size_of(bias.type);
-  void* copy = c.launch->scratch(bytes);
-  REHEARSE_CUDA(cudaMemcpyAsync(copy, first, bytes, cudaMemcpyDeviceToDevice, stream(c)));
-  return copy;
-}
-
-/// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
 void linear(const OperatorCall& c) {
-  const TensorView &x = c.operand(0), &w = c.operand(1);
-  const bool biased = !c.offsets.empty();
-  const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
-  const std::int64_t in = w.extent(1), n = row_count(x, in);
   std::int64_t row = 0;
-  for (std::size_t i = 0; i < outputs; ++i) {
-    const TensorView& y = c.operand(2 + i);
-    GemmCall g{.m = n,
-               .n = feature_count(y, n),
-               .k = in,
-               .a = {x.data, x.type, in},
-               .b = {at(w, row * in), w.type, in, true},
-               .c = {y.data, y.type, feature_count(y, n)},
-               .tf32 = in_tf32(c)};
-    if (biased && c.offsets[0] != 0) g.bias = bias_from(c, row, g.n);
+  for (std::size_t i = 0; i < outputs_of(c); ++i) {
+    const GemmCall g = linear_product(c, i, row);
     c.launch->gemm->run(stream(c), g);
     row += g.n;
   }
@@ -53,10 +22,9 @@ void linear(const OperatorCall& c) {
 void linear_piece(const OperatorCall& c) {
   const TensorView &x = c.operand(0), &w = c.operand(1);
   const bool biased = !c.offsets.empty();
-  const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
   const std::int64_t in = w.extent(1);
   std::int64_t row = 0;
-  for (std::size_t i = 0; i < outputs; ++i) {
+  for (std::size_t i = 0; i < outputs_of(c); ++i) {
     const TensorView& y = c.operand(2 + i);
     const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n),
                        to = place_of(x, y, n);
@@ -64,9 +32,9 @@ void linear_piece(const OperatorCall& c) {
                .n = out,
                .k = in,
                .batch = x.extent(0),
-               .a = {at(x, from * in), x.type, in, false, x.extent(1) * in},
-               .b = {at(w, row * in), w.type, in, true},
-               .c = {at(y, to * out), y.type, out, false, y.extent(1) * out},
+               .a = {element_at(x, from * in), x.type, in, false, x.extent(1) * in},
+               .b = {element_at(w, row * in), w.type, in, true},
+               .c = {element_at(y, to * out), y.type, out, false, y.extent(1) * out},
                .tf32 = in_tf32(c)};
     if (biased && c.offsets[0] != 0) g.bias = bias_from(c, row, out);
     c.launch->gemm->run(stream(c), g);
@@ -83,47 +51,27 @@ void input_grad_piece(const OperatorCall& c) {
                                   .batch = dy.extent(0),
                                   .a = {dy.data, dy.type, out, false, n * out},
                                   .b = {w.data, w.type, in},
-                                  .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in},
+                                  .c = {element_at(dx, to * in), dx.type, in, false, dx.extent(1) * in},
                                   .tf32 = in_tf32(c)});
 }
 
 /// weight, input gradient, output gradients...
 void input_grad(const OperatorCall& c) {
-  const TensorView &w = c.operand(0), &dx = c.operand(1);
-  const std::int64_t in = w.extent(1), n = row_count(dx, in);
   std::int64_t row = 0;
-  for (std::size_t i = 2; i < c.operands.size(); ++i) {
-    const TensorView& dy = c.operand(i);
-    const std::int64_t out = feature_count(dy, n);
-    c.launch->gemm->run(stream(c), {.m = n,
-                                    .n = in,
-                                    .k = out,
-                                    .a = {dy.data, dy.type, out},
-                                    .b = {at(w, row * in), w.type, in},
-                                    .c = {dx.data, dx.type, in},
-                                    .beta = i == 2 ? 0.0 : 1.0,
-                                    .tf32 = in_tf32(c)});
-    row += out;
+  for (std::size_t i = 0; i + 2 < c.operands.size(); ++i) {
+    const GemmCall g = input_grad_product(c, i, row);
+    c.launch->gemm->run(stream(c), g);
+    row += g.k;
   }
 }
 
 /// x, weight gradient (added to), output gradients...
 void weight_grad(const OperatorCall& c) {
-  const TensorView &x = c.operand(0), &dw = c.operand(1);
-  const std::int64_t in = dw.extent(1), n = row_count(x, in);
   std::int64_t row = 0;
-  for (std::size_t i = 2; i < c.operands.size(); ++i) {
-    const TensorView& dy = c.operand(i);
-    const std::int64_t out = feature_count(dy, n);
-    c.launch->gemm->run(stream(c), {.m = out,
-                                    .n = in,
-                                    .k = n,
-                                    .a = {dy.data, dy.type, out, true},
-                                    .b = {x.data, x.type, in},
-                                    .c = {at(dw, row * in), dw.type, in},
-                                    .beta = c.task->accumulates ? 1.0 : 0.0,
-                                    .tf32 = in_tf32(c)});
-    row += out;
+  for (std::size_t i = 0; i + 2 < c.operands.size(); ++i) {
+    const GemmCall g = weight_grad_product(c, i, row);
+    c.launch->gemm->run(stream(c), g);
+    row += g.m;
   }
 }
 
@@ -157,12 +105,12 @@ void bias_grad(const OperatorCall& c) {
 /// Head h of a tensor [b, s, heads, d] as a matrix [s, d], for all b one call: matrices lie s * heads * d apart.
 GemmOperand head(const TensorView& x, std::int64_t h, bool transposed = false) {
   const std::int64_t d = x.extent(3), stride = x.extent(2) * d;
-  return {at(x, h * d), x.type, stride, transposed, x.extent(1) * stride};
+  return {element_at(x, h * d), x.type, stride, transposed, x.extent(1) * stride};
 }
 /// Head h of scores [b, heads, s, s].
 GemmOperand square(const TensorView& p, std::int64_t h, bool transposed = false) {
   const std::int64_t one = p.extent(2) * p.extent(3);
-  return {at(p, h * one), p.type, p.extent(3), transposed, p.extent(1) * one};
+  return {element_at(p, h * one), p.type, p.extent(3), transposed, p.extent(1) * one};
 }
 
 struct Product {

@@ -4,19 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "gpu_backend/cuda/ops/operands.hpp"
+#include "gpu_backend/cuda/ops/logits.hpp"
+#include "gpu_backend/cuda/ops/updates.hpp"
 
 namespace rehearse::cuda {
 
 namespace {
-
-Logits logits_of(const TensorView& x) {
-  Logits z{};
-  z.rows = x.extent(0) * x.extent(1), z.stored = x.extent(2);
-  z.first = x.held->global[2].empty() ? 0 : x.held->global[2].front().first;
-  z.valid = std::clamp<std::int64_t>(x.held->shape[2] - z.first, 0, z.stored);
-  return z;
-}
 
 void run_max(const OperatorCall& c) {
   xent_max(stream(c), reals(c.operand(0)), reals(c.operand(1)), logits_of(c.operand(0)));
@@ -36,14 +29,6 @@ void run_normalise_loss(const OperatorCall& c) {
   xent_normalise(stream(c), reals(c.operand(0)), reals(c.operand(1)), logits_of(c.operand(0)));
 }
 
-/// The run hears of the loss once among the ranks that computed the same.
-double* observed_loss(const OperatorCall& c, std::int64_t rows) {
-  return c.launch->observe([observed = c.observed, counts = c.first_replica, rows](double sum) {
-    if (!counts) return;
-    observed->loss_sum += sum;
-    observed->tokens += rows;
-  });
-}
 /// sum, target, loss
 void run_loss_loss(const OperatorCall& c) {
   const std::int64_t rows = c.operand(0).elements();
@@ -83,34 +68,11 @@ void run_clip(const OperatorCall& c) {
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i)
     scaled.push_back({reals(c.operand(i)), c.operand(i).elements()});
   clip(stream(c), scaled.data(), static_cast<int>(scaled.size()), reals(c.operands.back()), c.task->scalars.at(0),
-       c.launch->observe([observed = c.observed](double sum) { observed->norm_squared = sum; }));
+       observed_norm(c));
 }
 
-/// Calls f(tensors, types) for tensors of equal types together. Per parameter: gradient, weights, `states` further
-/// tensors.
-template <class F>
-void by_types(const OperatorCall& c, std::size_t states, F f) {
-  std::vector<Updated> tensors;
-  UpdateTypes types{};
-  const auto flush = [&] {
-    if (!tensors.empty()) f(tensors, types);
-    tensors.clear();
-  };
-  for (std::size_t i = 0; i + states + 1 < c.operands.size(); i += states + 2) {
-    const TensorView &g = c.operand(i), &w = c.operand(i + 1);
-    const UpdateTypes these{g.type, w.type, c.operand(i + 2).type};
-    if (these.gradient != types.gradient || these.weights != types.weights || these.state != types.state) flush();
-    types = these;
-    tensors.push_back({g.data, w.data, c.operand(i + 2).data, states > 1 ? c.operand(i + 3).data : nullptr,
-                       g.elements(), decay_of(c, w)});
-  }
-  flush();
-}
-
-template <bool kDecoupled>
 void run_adam(const OperatorCall& c) {
-  const auto& s = c.task->scalars;
-  const AdamRule rule{s.at(0), s.at(2), s.at(3), s.at(4), correction(c, s.at(2)), correction(c, s.at(3)), kDecoupled};
+  const AdamRule rule = adam_rule(c);
   by_types(c, 2, [&](const std::vector<Updated>& tensors, const UpdateTypes& types) {
     adam(stream(c), tensors.data(), static_cast<int>(tensors.size()), types, rule);
   });
@@ -139,8 +101,8 @@ void run_sgd(const OperatorCall& c) {
     cuda_operators().add({"square_sum.l2", "sum of squares of what this rank counts", {}, any(run_square_sum)}) &&
     cuda_operators().add({"scale.clip", "gradients by the norm", {}, any(run_clip)}) &&
     cuda_operators().add({"optimizer.sgd", "SGD with momentum", {}, any(run_sgd)}) &&
-    cuda_operators().add({"optimizer.adam", "Adam", {}, any(run_adam<false>)}) &&
-    cuda_operators().add({"optimizer.adamw", "AdamW", {}, any(run_adam<true>)});
+    cuda_operators().add({"optimizer.adam", "Adam", {}, any(run_adam)}) &&
+    cuda_operators().add({"optimizer.adamw", "AdamW", {}, any(run_adam)});
 
 }  // namespace
 

@@ -2,15 +2,21 @@
 """Training steps of the networks in models/ in plain PyTorch, for comparison: bf16 autocast over fp32 weights, fused AdamW, clipped gradients.
 
 Usage: pytorch_step.py SCENARIO.json [--compile] [--steps N]    prints one line of JSON, times of steps after warm-up measured with CUDA events.
+Exit status 77 where there is no PyTorch.
 """
 import argparse
 import json
 import pathlib
 import statistics
+import sys
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError as missing:
+    print(f"skipped: {missing}", file=sys.stderr)
+    sys.exit(77)
 
 
 class GptBlock(nn.Module):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -16,8 +17,15 @@ struct OnCpuMatmul {
   cudaDataType_t scale;
   std::int32_t transposes[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;  ///< Written where gradients of it are asked for.
   std::int32_t bias_type = -1;
+  void* aux = nullptr;
+  std::int64_t aux_stride = 0;
+  std::int32_t aux_type = -1;
+  [[nodiscard]] bool reads_bias() const { return (epilogue & 4u) != 0; }
+  [[nodiscard]] bool writes_bias() const { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  [[nodiscard]] bool has_aux() const { return (epilogue & 128u) != 0; }
+  [[nodiscard]] bool gelu() const { return (epilogue & 32u) != 0; }
 };
 struct OnCpuLayout {
   cudaDataType_t type;
@@ -67,10 +75,25 @@ std::vector<double> read(const void* data, const OnCpuLayout& m, bool transposed
 struct Product {
   OnCpuMatmul how;
   OnCpuLayout a, b, c;
-  const void *of_a, *of_b;
-  void* of_c;
+  const void *of_a, *of_b, *of_c;
+  void* of_d;
   double alpha, beta;
 };
+
+constexpr double kInner = 0.7978845608028654, kCubic = 0.044715;  // Of GELU by tanh.
+double gelu(double x) { return 0.5 * x * (1 + std::tanh(kInner * (x + kCubic * x * x * x))); }
+double gelu_slope(double x) {
+  const double t = std::tanh(kInner * (x + kCubic * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kInner * (1 + 3 * kCubic * x * x);
+}
+
+/// What an epilogue makes of a sum, at row i and column j of the result.
+double finished(const OnCpuMatmul& how, cudaDataType_t type, std::int64_t i, std::int64_t j, double x) {
+  if (how.reads_bias()) x += get(how.bias, type, i);
+  if (how.epilogue == CUBLASLT_EPILOGUE_DGELU) return x * gelu_slope(get(how.aux, type, j * how.aux_stride + i));
+  if (how.has_aux()) set(how.aux, type, j * how.aux_stride + i, x);
+  return how.gelu() ? gelu(x) : x;
+}
 
 void multiply(const Product& p) {
   if (!on_cpu::settings().computes) return;
@@ -85,9 +108,15 @@ void multiply(const Product& p) {
         for (std::int64_t x = 0; x < k; ++x)
           sum += a[static_cast<std::size_t>(i * k + x)] * b[static_cast<std::size_t>(j * k + x)];
         const std::int64_t at = batch * p.c.next + j * p.c.stride + i;
-        const double bias = p.how.epilogue == CUBLASLT_EPILOGUE_BIAS ? get(p.how.bias, p.c.type, i) : 0;
-        set(p.of_c, p.c.type, at, p.alpha * sum + (p.beta != 0 ? p.beta * get(p.of_c, p.c.type, at) : 0) + bias);
+        const double before = p.beta != 0 ? p.beta * get(p.of_c, p.c.type, at) : 0;
+        set(p.of_d, p.c.type, at, finished(p.how, p.c.type, i, j, p.alpha * sum + before));
       }
+    if (!p.how.writes_bias()) continue;
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t x = 0; x < k; ++x) sum += b[static_cast<std::size_t>(j * k + x)];
+      set(p.how.bias, p.c.type, j, sum);
+    }
   }
 }
 
@@ -113,7 +142,23 @@ bool supported(const OnCpuMatmul& p, const OnCpuLayout& a, const OnCpuLayout& b,
   if (a.type != b.type || (a.type == CUDA_R_64F) != wide || (p.scale == CUDA_R_64F) != wide) return false;
   if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return false;
   if (c.type != a.type && !(a.type == CUDA_R_16BF && c.type == CUDA_R_32F)) return false;
-  return p.epilogue != CUBLASLT_EPILOGUE_BIAS || (p.bias != nullptr && p.bias_type == c.type && c.batch == 1);
+  // Of a batch all add the same bias (CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE is 0 unless it is set).
+  if ((p.reads_bias() || p.writes_bias()) && (p.bias == nullptr || p.bias_type != c.type)) return false;
+  if (p.writes_bias() && c.batch != 1) return false;
+  if (p.epilogue == CUBLASLT_EPILOGUE_BGRADB && (p.transposes[0] != CUBLAS_OP_N || p.transposes[1] != CUBLAS_OP_T))
+    return false;
+  if ((p.gelu() || p.has_aux()) && (wide || c.batch != 1)) return false;
+  return !p.has_aux() || (p.aux != nullptr && p.aux_type == c.type && p.aux_stride % 8 == 0 &&
+                          p.aux_stride >= static_cast<std::int64_t>(c.rows));
+}
+
+double bytes_of(const OnCpuLayout& m) {
+  const double each = m.type == CUDA_R_64F ? 8 : m.type == CUDA_R_32F ? 4 : 2;
+  return each * static_cast<double>(m.rows) * static_cast<double>(m.columns) * m.batch;
+}
+/// What a product reads and writes where it touches each operand once.
+double bytes_moved(const OnCpuMatmul& p, const OnCpuLayout& a, const OnCpuLayout& b, const OnCpuLayout& c, bool adds) {
+  return bytes_of(a) + bytes_of(b) + (1 + (adds ? 1 : 0) + (p.has_aux() ? 1 : 0)) * bytes_of(c);
 }
 
 std::uint64_t alignment(const void* p) {
@@ -158,6 +203,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t what, cublasL
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(what->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(what->bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return take(what->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return take(what->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return take(what->aux_stride, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE: return take(what->aux_type, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -196,9 +244,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   cublasLtMatmulAlgo_t algo{};
   algo.data[0] = kKnown, algo.data[1] = preference->workspace;
   for (std::size_t i = 0; i < 4; ++i) algo.data[2 + i] = preference->alignments[i];
-  // It sees the bias's address, and takes its kernel by that.
-  algo.data[6] =
-      product->epilogue == CUBLASLT_EPILOGUE_BIAS ? std::min<std::uint64_t>(16, alignment(product->bias)) : 1;
+  // It sees the addresses of an epilogue, and takes its kernel by those.
+  algo.data[6] = product->bias != nullptr ? std::min<std::uint64_t>(16, alignment(product->bias)) : 1;
+  algo.data[7] = product->has_aux() ? std::min<std::uint64_t>(16, alignment(product->aux)) : 1;
   if (wanted > 0) results[(*found)++] = {{{kFailed}}, 0, CUBLAS_STATUS_NOT_SUPPORTED};
   if (wanted > 1) results[(*found)++] = {algo, static_cast<std::size_t>(preference->workspace), CUBLAS_STATUS_SUCCESS};
   return CUBLAS_STATUS_SUCCESS;
@@ -209,12 +257,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                               const void* c, cublasLtMatrixLayout_t of_c, void* d, cublasLtMatrixLayout_t of_d,
                               const cublasLtMatmulAlgo_t* algo, void* workspace, std::size_t workspace_bytes,
                               cudaStream_t stream) {
-  if (algo->data[0] != kKnown || c != d) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algo->data[0] != kKnown) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*product, *of_a, *of_b, *of_c, *of_d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const std::array<const void*, 4> operands{a, b, c, d};
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (alignment(operands[i]) < algo->data[2 + i]) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (product->epilogue == CUBLASLT_EPILOGUE_BIAS && alignment(product->bias) < algo->data[6])
+  if (alignment(product->bias) < algo->data[6] || alignment(product->aux) < algo->data[7])
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (workspace_bytes < algo->data[1] || (algo->data[1] > 0 && (workspace == nullptr || alignment(workspace) < 256)))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -223,7 +271,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return product->scale == CUDA_R_64F ? *static_cast<const double*>(x)
                                         : static_cast<double>(*static_cast<const float*>(x));
   };
-  return on_cpu_do(stream, [p = Product{*product, *of_a, *of_b, *of_c, a, b, d, factor(alpha),
+  ++on_cpu::issued.products;
+  on_cpu::issued.product_bytes += bytes_moved(*product, *of_a, *of_b, *of_c, factor(beta) != 0);
+  return on_cpu_do(stream, [p = Product{*product, *of_a, *of_b, *of_c, a, b, c, d, factor(alpha),
                                         factor(beta)}] { multiply(p); }) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_INVALID_VALUE;

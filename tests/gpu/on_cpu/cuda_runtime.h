@@ -81,6 +81,7 @@ template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
   if (!on_cpu_may_launch(reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim, config->dynamicSmemBytes)) return cudaErrorInvalidConfiguration;
   if (!on_cpu::load(reinterpret_cast<const void*>(kernel))) return cudaErrorLaunchFailure;
+  ++on_cpu::issued.kernels;
   const std::tuple<std::remove_cv_t<P>...> copies(static_cast<P>(arguments)...);
   return on_cpu_do(config->stream, [=, grid = config->gridDim, block = config->blockDim, shared = config->dynamicSmemBytes] {
     on_cpu::run(grid, block, shared, [&] { std::apply(kernel, copies); });

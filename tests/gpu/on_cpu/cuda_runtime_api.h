@@ -181,6 +181,8 @@ struct OnCpuBlocks {
 };
 inline OnCpuBlocks on_cpu_blocks;
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind, cudaStream_t s) {
+  ++on_cpu::issued.copies;
+  if (!on_cpu::settings().moves) return cudaSuccess;
   if (on_cpu_captures(s) && !(on_cpu_blocks.holds(to) && on_cpu_blocks.holds(from))) return cudaErrorStreamCaptureUnsupported;
   if (on_cpu_captures(s) || on_cpu_queue(s) == nullptr || on_cpu_blocks.holds(from)) {
     (void)on_cpu_do(s, [=] { std::memmove(to, from, n); });
@@ -196,8 +198,14 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMem
   const cudaError_t status = cudaMemcpyAsync(to, from, n, kind, nullptr);
   return status == cudaSuccess && on_cpu_blocks.holds(from) ? cudaStreamSynchronize(nullptr) : status;
 }
-inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t s) { return on_cpu_do(s, [=] { std::memset(to, value, n); }); }
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t s) {
+  ++on_cpu::issued.fills;
+  if (!on_cpu::settings().moves) return cudaSuccess;
+  return on_cpu_do(s, [=] { std::memset(to, value, n); });
+}
 inline cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t s) {
+  ++on_cpu::issued.fills;
+  if (!on_cpu::settings().moves) return cudaSuccess;
   return on_cpu_do(s, [=] {
     for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<char*>(to) + row * pitch, value, width);
   });
@@ -207,7 +215,7 @@ inline cudaError_t cudaMalloc(void** p, std::size_t n) {
   if (*p == nullptr) return cudaErrorMemoryAllocation;
   // Large ones are workspaces: their beginning is enough.
   constexpr std::size_t kFilled = std::size_t{1} << 20;
-  std::memset(*p, 0xff, n < kFilled ? n : kFilled);
+  if (on_cpu::settings().moves) std::memset(*p, 0xff, n < kFilled ? n : kFilled);
   const std::lock_guard lock(on_cpu_blocks.mutex);
   on_cpu_blocks.bytes[static_cast<const char*>(*p)] = n;
   return cudaSuccess;
@@ -296,7 +304,7 @@ inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
   block->pool->used -= n;
   return on_cpu_do(s, [=] {
     on_cpu_check_fence(p, n);
-    std::memset(p, 0xff, n);  // Whoever still uses it will notice.
+    if (on_cpu::settings().moves) std::memset(p, 0xff, n);  // Whoever still uses it will notice.
     on_cpu_free(block);
   });
 }

@@ -8,6 +8,8 @@
 
 namespace on_cpu {
 
+thread_local Issued issued;
+
 namespace {
 
 GpuSettings now;

@@ -6,6 +6,7 @@
 // move, the wait fails, and says who waits for what: a hang is an error at once, and no time-out.
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -31,7 +32,15 @@ struct GpuSettings {
   /// The first launch of a kernel waits for the whole device, unless CUDA_MODULE_LOADING is EAGER.
   bool loads_lazily = true;
   bool computes = true;  ///< Else kernels and products do nothing, where only the order of work is looked at.
+  bool moves = true;     ///< Else copies and fills do nothing either, and memory is never touched.
 };
+
+/// What this thread put on streams so far.
+struct Issued {
+  std::int64_t kernels = 0, products = 0, copies = 0, fills = 0;
+  double product_bytes = 0;  ///< That products read and write: each operand once.
+};
+extern thread_local Issued issued;
 
 /// As CUDA behaves where these variables are set, and all others are not.
 [[nodiscard]] GpuSettings gpu_with(const std::vector<std::pair<std::string, std::string>>& variables);

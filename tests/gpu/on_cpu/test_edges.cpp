@@ -1,5 +1,6 @@
 // Edges where CUDA and its libraries do less than one expects: copies that arrive late, proposals that failed, products
 // over nothing.
+#include <algorithm>
 #include <array>
 
 #include "gpu_backend/cuda/gemm.hpp"
@@ -45,6 +46,21 @@ TEST_CASE("an algorithm that cuBLASLt proposes and says has failed is not used",
 TEST_CASE("a product over nothing is zero, or leaves what it is added to", "[edges]") {
   CHECK(product(0, 0) == std::array<float, 6>{});
   CHECK(product(0, 1) == std::array<float, 6>{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("matrices that begin at any element are multiplied by an algorithm that takes them", "[edges]") {
+  alignas(16) const std::array<float, 5> a{0, 1, 2, 3, 4}, b{0, 1, 0, 0, 1};
+  alignas(16) std::array<float, 5> c{};
+  for (const std::size_t first : {std::size_t{1}, std::size_t{0}}) {
+    GemmCall call;
+    call.m = call.n = call.k = 2;
+    call.a = {a.data() + first, ElementType::real32, 2}, call.b = {b.data() + first, ElementType::real32, 2};
+    call.c = {c.data() + first, ElementType::real32, 2};
+    Gemm(kWorkspace).run(nullptr, call);
+    const std::array<float, 4> expected =
+        first == 1 ? std::array<float, 4>{1, 2, 3, 4} : std::array<float, 4>{0, 0, 0, 2};
+    CHECK(std::equal(expected.begin(), expected.end(), c.begin() + static_cast<std::ptrdiff_t>(first)));
+  }
 }
 
 TEST_CASE("a pool of memory does not make streams wait for each other", "[edges]") {

@@ -161,9 +161,10 @@ def predict_again(sources, program, data, every_row):
         by_source = {}
         for source in sources:
             def answer_of(scenario, row, source=source):
-                machine = os.path.join(record.SOURCES, source, scenario["cluster"]["machine"])
-                if os.path.exists(machine):
-                    scenario["cluster"]["machine"] = machine
+                for part in ("machine", "network"):
+                    own = os.path.join(record.SOURCES, source, str(scenario["cluster"].get(part)))
+                    if os.path.exists(own):
+                        scenario["cluster"][part] = own
                 answer, _ = ask(program, data, folder, scenario)
                 return predicted_row(answer, row) if answer else None
 

@@ -25,6 +25,10 @@ class Clone:
     def text(self, path):
         return self._git("show", f"{self.commit}:{path}")
 
+    def hash(self, path):
+        """Git's hash of a file: the same for the same content."""
+        return self._git("rev-parse", f"{self.commit}:{path}").strip()
+
     def files(self, folder=""):
         """Paths of all files below `folder`, in the order of their names."""
         where = [folder] if folder else []

@@ -115,6 +115,39 @@ TEST_CASE("so it is under each of the changes", "[.slow]") {
   }
 }
 
+TEST_CASE("words that only some plans bear out are left out for others", "[lessons]") {
+  struct Changed {
+    std::string lesson, change, claim;
+  };
+  // What is sent how often, and what is whole, is in words: no figure of the sentence would show that it is not so.
+  for (const Changed& c : {Changed{"fsdp", "strategy.fsdp.reshard_after_forward=never", "gathered twice"},
+                           Changed{"gpudirect", "strategy.zero_stage=3", "copies send once a step"},
+                           Changed{"long_sequences", "strategy.zero_stage=3", "weights are not sharded"}}) {
+    INFO(c.lesson << " --set " << c.change);
+    const auto o = rehearse_with({"lesson", c.lesson, "--backend", "analytic", "--set", c.change, "--format", "json"});
+    REQUIRE(o.code == 0);
+    const auto left_out = nlohmann::json::parse(o.out).at("left_out");
+    CHECK(std::any_of(left_out.begin(), left_out.end(), [&](const nlohmann::json& text) {
+      return text.get<std::string>().find(c.claim) != std::string::npos;
+    }));
+  }
+}
+
+TEST_CASE("a plan's title says what the reader set of what the plans differ by", "[lessons]") {
+  const auto titles = [](const std::string& change) {
+    const auto o = rehearse_with({"lesson", "zero", "--backend", "analytic", "--set", change, "--format", "json"});
+    REQUIRE(o.code == 0);
+    std::vector<std::string> out;
+    const auto json = nlohmann::json::parse(o.out);
+    for (const auto& plan : json.at("plans")) out.push_back(plan.at("title"));
+    return out;
+  };
+  const std::vector<std::string> changed = titles("strategy.zero_stage=1");
+  CHECK(changed.at(0) == "everything whole on every GPU, now with strategy.zero_stage=1");
+  CHECK(changed.at(1) == "optimizer state divided");
+  CHECK(titles("training.global_batch=32").at(0) == "everything whole on every GPU");
+}
+
 TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[lessons]") {
   const auto data = find_data();
   for (const auto& [verb, files] : {std::pair{"lesson", lesson_files(data)}, {"replay", replay_files(data)}})

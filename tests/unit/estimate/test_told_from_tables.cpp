@@ -1,5 +1,6 @@
 // What plans told from tables say against the walk over their whole Programs, and how much of a space is told so.
 
+#include "core/estimate/quick/quick_tables.hpp"
 #include "core/price/stage_memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/estimate/plan_draws.hpp"
@@ -128,4 +129,48 @@ TEST_CASE("most plans of a space are told from tables") {
     all += plans;
   }
   CHECK(told >= 0.9 * all);
+}
+
+TEST_CASE("tables that are forgotten for want of room are made again, and say the same") {
+  const ScenarioJob job = load_job(kSource + "/scenarios/llama3_8b_fsdp_h100_64.json");
+  const SearchProblem problem = problem_of(job);
+  const auto none = quick_tables(1);
+  QuickEvaluator keeps(problem, Bytes{1e15}), forgets(problem, Bytes{1e15}, none);
+  for (int round = 0; round < 2; ++round) {
+    for (const char* schedule : {"1f1b", "gpipe"}) {
+      for (const int stages : {1, 2, 4}) {
+        const StrategySettings s = plan_of(job, schedule, stages, 1);
+        INFO(plan_label(s));
+        const std::optional<Evaluation> kept = keeps(s), again = forgets(s);
+        REQUIRE(kept.has_value());
+        REQUIRE(again.has_value());
+        CHECK(again->step_time.value() == kept->step_time.value());
+        CHECK(again->needed.value() == kept->needed.value());
+      }
+    }
+  }
+  CHECK(none->meshes.generation() >= 6);
+  CHECK(none->blocks.generation() >= 1);
+}
+
+TEST_CASE("a table that is asked for again and again outlives others") {
+  struct Table {
+    int number;
+    [[nodiscard]] std::size_t bytes() const { return 10; }
+  };
+  Shelf<Table> shelf(60);
+  int made = 0;
+  const auto ask = [&](int number) {
+    return shelf.get(TableKey{number}, [&] { return ++made, std::make_unique<Table>(Table{number}); });
+  };
+  const std::shared_ptr<const Table> held = ask(1);
+  for (int i = 2; i < 20; ++i) {
+    ask(i);
+    CHECK(ask(1)->number == 1);
+  }
+  CHECK(made == 19);  // 1 was never made again.
+  CHECK(shelf.generation() > 3);
+  ask(2);
+  CHECK(made == 20);
+  CHECK(held->number == 1);
 }

@@ -7,10 +7,13 @@ import json
 import os
 import pathlib
 import random
+import subprocess
 import sys
 
 FOLDER = pathlib.Path(sys.argv[2])
 BASE = "llama3_8b_h100_8.json"
+# Machines that variants run on, and what joins several of them.
+NETWORKS = {"dgx_h100": "superpod_h100", "dgx_a100_80gb": "superpod_a100", "dgx_b200": "superpod_b200", "dgx1v": "ib_edr"}
 
 
 def shipped():
@@ -46,9 +49,9 @@ def variant(draw, models):
     model = draw.choice(models)
     nodes, tp, pp, cp, ep, dp, microbatch, batch = axes(draw, model)
     chunks = draw.choice([2, 2, 4]) if pp > 1 and model[3] % pp == 0 and draw.random() < 0.4 else 1
-    fsdp = draw.random() < 0.4
+    fsdp, machine = draw.random() < 0.4, draw.choice(["dgx_h100", *NETWORKS])
     out = {
-        "model": model[0], "cluster.machine": draw.choice(["dgx_h100", "dgx_h100", "dgx_a100", "dgx_b200", "dgx1v"]), "cluster.nodes": nodes,
+        "model": model[0], "cluster.machine": machine, "cluster.nodes": nodes, **({"cluster.network": NETWORKS[machine]} if nodes > 1 else {}),
         "strategy.dp": "auto", "strategy.dp_replicate": "auto", "strategy.tp": tp, "strategy.pp": pp, "strategy.cp": cp, "strategy.ep": ep,
         "strategy.microbatch": microbatch, "training.global_batch": batch, "training.sequence_length": draw.choice([512, 1000, 1024, 2048]) if cp == 1 else 1024,
         "strategy.schedule": "interleaved_1f1b" if chunks > 1 else draw.choice(["1f1b", "1f1b", "gpipe"]) if pp > 1 else "1f1b",
@@ -56,7 +59,7 @@ def variant(draw, models):
         "strategy.context": draw.choice(["ring", "ulysses", "allgather"]), "strategy.fsdp.enabled": str(fsdp).lower(),
         "strategy.dp_shard": draw.choice([dp, dp, max(1, dp // 2)]) if fsdp else 1, "strategy.zero_stage": 0 if fsdp else draw.choice([0, 1, 2, 3]),
         "strategy.recompute": draw.choice(["none", "none", "full", "selective"]),
-        "strategy.recompute_modules": draw.choice(["[core_attn]", "[layernorm]", "[moe_act]", "[every_second_product]"]),
+        "strategy.recompute_modules": draw.choice(["core_attn", "layernorm", "moe_act", "every_second_product"]),
         "training.precision": draw.choice(["bf16_mixed", "bf16_mixed", "fp16_mixed", "fp32", "fp8_mixed"]),
         "training.fp8.recipe": draw.choice(["delayed", "tensorwise", "rowwise", "mxfp8"]), "training.fp8.parameters": draw.choice(["true", "false"]),
         "training.gradient_dtype": draw.choice(["fp32", "fp32", "model"]), "training.optimizer": draw.choice(["adam", "adamw", "adamw", "sgd", "lamb"]),
@@ -66,9 +69,28 @@ def variant(draw, models):
     return "@".join([BASE, *(f"{key}={value}" for key, value in out.items())])
 
 
+def is_plan(name):
+    """Whether the drawn settings make a plan at all."""
+    path, *changes = name.split("@")
+    words = [w for c in changes for w in ("--set", c)]
+    return subprocess.run([sys.argv[1], "simulate", str(FOLDER / path), *words, "--dry-run"], capture_output=True).returncode == 0
+
+
+def drawn(draw, models, count):
+    """So many plans; fails where most draws are none."""
+    out = []
+    for _ in range(8 * count):
+        name = variant(draw, models)
+        if is_plan(name):
+            out.append(name)
+        if len(out) == count:
+            return out
+    sys.exit(f"only {len(out)} of {8 * count} draws are plans")
+
+
 def main():
     draw, models = random.Random(int(sys.argv[3])), list(stacks())
-    names = [*shipped(), *(variant(draw, models) for _ in range(int(sys.argv[4])))]
+    names = [*shipped(), *drawn(draw, models, int(sys.argv[4]))]
     print(f"{len(names)} plans")
     sys.stdout.flush()
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_exports.py")

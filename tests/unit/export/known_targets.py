@@ -39,7 +39,7 @@ def unknown_flags(found):
                 yield f"{flag} gets {word}, none of {rule['choices']}"
 
 
-TYPES = {"int": int, "float": (int, float), "float | int": (int, float), "str": str, "bool": bool, "list[str]": list, "list[float]": list}
+TYPES = {"int": int, "float": (int, float), "float | int": (int, float), "str": str, "bool": bool, "list[str]": list, "list[float]": list, "list[list[str]]": list}
 
 
 def unknown_keys(target, flat):
@@ -75,7 +75,7 @@ IMPLIED = {
         "strategy.virtual_stages": lambda s, f: int(f.get("--num-virtual-stages-per-pipeline-rank", 0)) == s["strategy"]["virtual_stages"]
         or f.get("--pipeline-model-parallel-layout", "").count("|") + 1 == s["strategy"]["pp"] * s["strategy"]["virtual_stages"],
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1 or s["strategy"]["schedule"] == "1f1b" or "--pipeline-model-parallel-layout" in f,
-        "strategy.recompute_modules": lambda s, f: s["strategy"]["recompute"] != "selective" or f["--recompute-modules"] == text(s["strategy"]["recompute_modules"]),
+        "strategy.recompute_modules": lambda s, f: s["strategy"]["recompute"] != "selective" or f.get("--recompute-modules") == text(s["strategy"]["recompute_modules"]),
         "strategy.recompute_method": lambda s, f: f.get("--recompute-method") == s["strategy"]["recompute_method"],
         "strategy.recompute_layers": lambda s, f: f.get("--recompute-num-layers") == str(s["strategy"]["recompute_layers"]),
         "strategy.bucket": lambda s, f: "--overlap-grad-reduce" not in f,
@@ -98,7 +98,9 @@ IMPLIED = {
         "strategy.zero_stage": lambda s, f: int(f["parallelism.data_parallel_shard_degree"]) == s["strategy"]["dp"],
         "strategy.sequence_parallel": lambda s, f: s["strategy"]["sequence_parallel"] and int(f["parallelism.tensor_parallel_degree"]) > 1 or s["strategy"]["tp"] == 1,
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
-        "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1,
+        "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1 or PARTS in f,
+        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"].get("layers_per_stage", []))) <= 1,
+        "strategy.uneven_layers": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or s["(layers)"] % (s["strategy"]["pp"] * s["strategy"]["virtual_stages"]) == 0,
         "strategy.ep": lambda s, f: s["strategy"]["ep"] == 1,
         "strategy.etp": lambda s, f: s["strategy"]["ep"] == 1,
         "training.fp8.parameters": lambda s, f: "model.converters" not in f,
@@ -106,18 +108,77 @@ IMPLIED = {
         "training.fp8.recipe": lambda s, f: "model.converters" not in f or f["model.converters"] == "quantize.linear.mx" and s["training"]["fp8"]["recipe"] == "mxfp8"
         or f.get("quantize.linear.float8.recipe_name", "tensorwise") == s["training"]["fp8"]["recipe"],
     },
+    "torchtitan_python": {
+        "strategy.layers_per_stage": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or len(set(s["strategy"].get("layers_per_stage", []))) <= 1,
+        "strategy.uneven_layers": lambda s, f: PARTS in f or s["strategy"]["pp"] == 1 or s["(layers)"] % (s["strategy"]["pp"] * s["strategy"]["virtual_stages"]) == 0,
+        "strategy.ep": lambda s, f: s["strategy"]["ep"] == 1,
+        "strategy.etp": lambda s, f: True,
+        "strategy.dp_replicate": lambda s, f: python_shards(f)[0] * python_shards(f)[1] == s["strategy"]["dp"],
+        "strategy.dp_shard": lambda s, f: python_shards(f)[1] == s["strategy"]["dp_shard"] or not s["strategy"]["fsdp"]["enabled"],
+        "strategy.zero_stage": lambda s, f: python_shards(f)[1] == s["strategy"]["dp"],
+        "strategy.fsdp.enabled": lambda s, f: python_shards(f)[1] == s["strategy"]["dp_shard"],
+        "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
+        "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1 or PARTS in f or "parallelism.pipeline_parallel_layers_per_stage" in f,
+        "strategy.context": lambda s, f: s["strategy"]["cp"] == 1 or s["strategy"]["context"] == "allgather",
+        "training.fp8.recipe": lambda s, f: ("model_spec.converters" in f) == (s["training"]["precision"] == "fp8_mixed")
+        and f.get("model_spec.converters", "").startswith("MX") == (s["training"]["precision"] == "fp8_mixed" and s["training"]["fp8"]["recipe"] == "mxfp8"),
+        "training.fp8.parameters": lambda s, f: "model_spec.converters" not in f,
+        "training.tokens": lambda s, f: s["training"]["tokens"] == 0,
+    },
     "deepspeed": {
         "strategy.dp": lambda s, f: int(f["train_micro_batch_size_per_gpu"]) * int(f["gradient_accumulation_steps"]) * s["strategy"]["dp"] == s["training"]["global_batch"],
         "training.global_batch": lambda s, f: int(f["tensor_parallel.autotp_size"]) == s["strategy"]["tp"],
-        "strategy.dp_shard": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
-        "strategy.dp_replicate": lambda s, f: int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp_shard"])) * s["strategy"]["dp_replicate"] == s["strategy"]["dp"],
+        "strategy.dp_shard": lambda s, f: divides_nothing(s) or int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
+        "strategy.dp_replicate": lambda s, f: divides_nothing(s) or int(f.get("zero_optimization.mics_shard_size", s["strategy"]["dp_shard"])) * s["strategy"]["dp_replicate"] == s["strategy"]["dp"],
         "strategy.fsdp.enabled": lambda s, f: f["zero_optimization.stage"] == "3",
         "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
         "strategy.zero3.prefetch_bucket": lambda s, f: s["strategy"]["zero_stage"] != 3,
         "strategy.zero3.persistence_threshold": lambda s, f: s["strategy"]["zero_stage"] != 3,
         "training.gradient_dtype": lambda s, f: s["training"]["gradient_dtype"] == "model" or s["training"]["precision"] == "fp32",
     },
+    **{
+        target: {
+            "strategy.dp_replicate": lambda s, f: int(f["mesh.dp_replicate"]) == s["strategy"]["dp_replicate"],
+            "strategy.dp_shard": lambda s, f: int(f["mesh.dp_shard"]) == s["strategy"]["dp_shard"],
+            "strategy.fsdp.enabled": lambda s, f: "mesh.dp_shard" in f,
+            "strategy.fsdp.prefetch_backward": lambda s, f: s["strategy"]["fsdp"]["prefetch_backward"] == 1,
+            "strategy.fsdp.limit_all_gathers": lambda s, f: s["strategy"]["fsdp"]["limit_all_gathers"],
+            "strategy.offload_parameters": lambda s, f: any(k.endswith("cpu_offload") for k in f),
+            "strategy.bucket": lambda s, f: True,
+            "strategy.overlap.grad_reduce": lambda s, f: True,
+            "training.gradient_dtype": lambda s, f: {"float32": "fp32"}.get(next(v for k, v in f.items() if k.endswith("reduce_dtype")), "model")
+            == (s["training"]["gradient_dtype"] if s["training"]["precision"] != "fp32" else "fp32"),
+            "training.tokens": lambda s, f: s["training"]["tokens"] == 0,
+        }
+        for target in ("fsdp1", "fsdp2")
+    },
+    "accelerate": {
+        "strategy.cp": lambda s, f: int(f.get(SIZE + "cp_size", 1)) * int(f.get(SIZE + "sp_size", 1)) == s["strategy"]["cp"],
+        "strategy.context": lambda s, f: s["strategy"]["cp"] == 1 or s["strategy"]["context"] == "ulysses" and int(f[SIZE + "sp_size"]) > 1,
+        "strategy.dp": lambda s, f: int(f["num_processes"]) == product(s["strategy"]),
+        "strategy.dp_replicate": lambda s, f: f["distributed_type"] != "FSDP" or int(f.get(SIZE + "dp_replicate_size", 1)) == s["strategy"]["dp_replicate"],
+        "strategy.dp_shard": lambda s, f: f["distributed_type"] != "FSDP" or int(f.get(SIZE + "dp_shard_size", s["strategy"]["dp"])) == s["strategy"]["dp_shard"],
+        "strategy.fsdp.enabled": lambda s, f: f["distributed_type"] == "FSDP",
+        "strategy.fsdp.reshard_after_forward": lambda s, f: f["distributed_type"] != "FSDP",
+        "strategy.zero_stage": lambda s, f: s["strategy"]["fsdp"]["enabled"],
+        "strategy.schedule": lambda s, f: s["strategy"]["pp"] == 1,
+        "strategy.virtual_stages": lambda s, f: s["strategy"]["pp"] == 1,
+        "strategy.sequence_parallel": lambda s, f: s["strategy"]["tp"] == 1,
+        "strategy.offload_parameters": lambda s, f: f["fsdp_config.fsdp_offload_params"] == "true",
+        "strategy.bucket": lambda s, f: f["distributed_type"] == "FSDP",
+        "strategy.overlap.grad_reduce": lambda s, f: True,
+        "training.fp8.recipe": lambda s, f: f["mixed_precision"] != "fp8" or f["fp8_config.backend"] == {"delayed": "TE", "tensorwise": "AO"}[s["training"]["fp8"]["recipe"]],
+        "training.fp8.parameters": lambda s, f: f["mixed_precision"] != "fp8" or f["fp8_config.enable_fsdp_float8_all_gather"] == "true",
+        "training.gradient_dtype": lambda s, f: s["training"]["gradient_dtype"] == "model" or s["training"]["precision"] == "fp32",
+        "training.tokens": lambda s, f: s["training"]["tokens"] == 0,
+    },
 }
+PARTS = "parallelism.module_fqns_per_model_part"
+SIZE = "parallelism_config.parallelism_config_"
+
+
+def python_shards(found):
+    return [int(found[f"parallelism.data_parallel_{kind}_degree"]) for kind in ("replicate", "shard")]
 
 
 def axes_of(s, order):
@@ -127,6 +188,10 @@ def axes_of(s, order):
 def axes_in_order(s):
     order = s["strategy"]["placement"]
     return axes_of(s, order if isinstance(order, str) else ",".join(order))
+
+
+def divides_nothing(scenario):
+    return scenario["strategy"]["zero_stage"] == 0 and not scenario["strategy"]["fsdp"]["enabled"]
 
 
 def degrees(found):

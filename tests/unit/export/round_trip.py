@@ -159,6 +159,8 @@ class Trip:
             return [("", "refused", str(why))]
         if "scenario.json" in report["files"]:
             return [("", *self.outcome(self.carried))]
+        if report["files"][0].endswith(".py"):
+            return [("", "refused", "writes Python, which is code and no data")]
         if {"model", "training", "strategy"} <= {entry["key"] for entry in report["left_out"]}:
             return [("", "refused", "holds no job, and says so")]
         try:

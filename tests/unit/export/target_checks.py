@@ -1,4 +1,5 @@
 """Each target's files, read by real parsers and held to the scenario. `where` is the folder, `s` the resolved scenario."""
+import ast
 import json
 import os
 import re
@@ -11,6 +12,9 @@ import yaml
 import known_targets
 import start_rules
 from common import both_ways, expect, flatten, folder, run, same, text
+
+
+TORCHRUN = r"torchrun ((?:.|\\\n)*?)(?:\$|rehearse|\n)"
 
 
 def megatron(where, report, s):
@@ -43,7 +47,8 @@ def megatron(where, report, s):
         chunks = layout.count("|") + 1 if layout else int(found.get("--num-virtual-stages-per-pipeline-rank", 1)) * strategy["pp"]
         expect("megatron", chunks == strategy["virtual_stages"] * strategy["pp"], f"{chunks} chunks")
     expect("megatron", ("--use-distributed-optimizer" in found) == (strategy["zero_stage"] > 0), "--use-distributed-optimizer")
-    expect("megatron", found.get("--recompute-granularity", "none") == strategy["recompute"], "--recompute-granularity")
+    told = "none" if "every_second_product" in strategy.get("recompute_modules", []) and strategy["recompute"] == "selective" else strategy["recompute"]
+    expect("megatron", found.get("--recompute-granularity", "none") == told, "--recompute-granularity")
 
     with open(os.path.join(where, "pretrain.sh")) as f:
         script = f.read()
@@ -115,10 +120,62 @@ def torchtitan(where, report, s):
     expect("torchtitan", shards * strategy["cp"] * strategy["tp"] % int(found.get("parallelism.expert_parallel_degree", 1)) == 0, "ep does not divide shards * cp * tp")
     for what, good in start_rules.torchtitan(found, dict(s, **{"(ranks)": known_targets.product(strategy), "(layers)": layers_of(s)})):
         expect("torchtitan", good, what)
+    whole_model("torchtitan", dict(flat).get(known_targets.PARTS), s, "output")
     ways = int(found["parallelism.data_parallel_replicate_degree"])
     if "parallelism.data_parallel_shard_degree" in found:
         expect("torchtitan", ways * int(found["parallelism.data_parallel_shard_degree"]) == strategy["dp"], "replicate * shard != dp")
     return found
+
+
+def called(node):
+    """`Name(...)` or `Name.Config(...)`: the name, and its arguments by keyword."""
+    name = node.func.value.id if isinstance(node.func, ast.Attribute) else node.func.id
+    return name, {k.arg: k.value for k in node.keywords}
+
+
+def settings_in_python(tree):
+    """Places and values in the Trainer.Config that plan() returns, as ast reads them."""
+    plan = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "plan")
+    (_, registry), model = called(plan.body[0].value), plan.body[0].value.args[0].value
+    out = {"model_spec.flavor": model}
+    if "converters" in registry:
+        out["model_spec.converters"] = called(registry["converters"].elts[0])[0]
+    for name, value in called(plan.body[1].value)[1].items():
+        if name == "activation_checkpoint":
+            out[name] = "None" if isinstance(value, ast.Constant) else called(value)[0]
+        elif name not in ("model_spec", "loss", "dataloader"):
+            if name == "optimizer":
+                out["optimizer.name"] = {"default_adamw": "AdamW"}[called(value)[0]]
+            out.update({f"{name}.{k}": ast.literal_eval(v) for k, v in called(value)[1].items()})
+    return out
+
+
+def torchtitan_python(where, report, s):
+    with open(os.path.join(where, "plan.py")) as f:
+        script = f.read()
+    flat = settings_in_python(ast.parse(script))
+    told = {x["flag"] for x in report["settings"]}
+    flat = {k: v for k, v in flat.items() if k in told or k not in ("optimizer.name", "model_spec.flavor", "activation_checkpoint")}
+    for problem in known_targets.unknown_keys("torchtitan_python", flat.items()):
+        expect("torchtitan_python", False, problem)
+    found = {k: text(v) for k, v in flat.items()}
+    both_ways("torchtitan_python", report, found)
+    whole_model("torchtitan_python", flat.get(known_targets.PARTS), s, "lm_head")
+    for what, good in start_rules.torchtitan_python(flat, dict(s, **{"(ranks)": known_targets.product(s["strategy"]), "(layers)": layers_of(s)})):
+        expect("torchtitan_python", good, what)
+    return found
+
+
+def whole_model(target, parts, s, head):
+    """Parts of a pipeline hold every module once, in order, as many layers each as the scenario says."""
+    if parts is None:
+        return
+    names = [name for part in parts for name in part]
+    expect(target, names == ["tok_embeddings", *(f"layers.{k}" for k in range(layers_of(s))), "norm", head], f"modules {names}")
+    stages = s["strategy"]["pp"] * s["strategy"]["virtual_stages"]
+    shares = [sum(name.startswith("layers.") for name in part) for part in parts]
+    stated, balanced = s["strategy"].get("layers_per_stage"), s["strategy"].get("balance", "none") != "none"
+    expect(target, len(parts) == stages and (shares == stated if stated else balanced or max(shares) - min(shares) <= 1), f"shares {shares}")
 
 
 def deepspeed(where, report, s):
@@ -131,6 +188,60 @@ def deepspeed(where, report, s):
     for what, good in start_rules.deepspeed(config, dict(s, **{"(ranks)": known_targets.product(s["strategy"])})):
         expect("deepspeed", good, what)
     return found
+
+
+def accelerate(where, report, s):
+    """The file is read as ClusterConfig, the arguments as HfArgumentParser does; the shell names both."""
+    with open(os.path.join(where, "accelerate.yaml")) as f:
+        config = yaml.safe_load(f)
+    with open(os.path.join(where, "training_args.json")) as f:
+        arguments = json.load(f)
+    expect("accelerate", not config.keys() & arguments.keys(), "a name in both files")
+    for problem in known_targets.unknown_keys("accelerate", [*flatten(config), *flatten(arguments)]):
+        expect("accelerate", False, problem)
+    found = {k: text(v) for k, v in [*flatten(config), *flatten(arguments)]}
+    both_ways("accelerate", report, found)
+    with open(os.path.join(where, "launch.sh")) as f:
+        script = f.read()
+    expect("accelerate", subprocess.run(["bash", "-n", os.path.join(where, "launch.sh")]).returncode == 0, "bash cannot read it")
+    unknown_options(script, "accelerate launch", r"accelerate launch ((?:.|\\\n)*?)\"\$\{TRAIN")
+    expect("accelerate", ("--main_process_ip" in script) == (config["num_machines"] > 1), "several machines have to find each other")
+    for what, good in start_rules.accelerate(config, arguments, dict(s, **{"(ranks)": known_targets.product(s["strategy"])})):
+        expect("accelerate", good, what)
+    return found
+
+
+def pytorch_fsdp(where, report, s, version):
+    """The module is Python that compiles, the arguments are those of the wrappers, and the shell reads its script."""
+    with open(os.path.join(where, "fsdp.json")) as f:
+        flat = list(flatten(json.load(f)))
+    with open(os.path.join(where, "fsdp.py")) as f:
+        tree = ast.parse(f.read())
+    name = f"fsdp{version}"
+    expect(name, any(isinstance(n, ast.FunctionDef) and n.name == "shard" for n in tree.body), "no function shard")
+    for problem in known_targets.unknown_keys(name, flat):
+        expect(name, False, problem)
+    found = {k: text(v) for k, v in flat}
+    both_ways(name, report, found)
+    strategy = s["strategy"]
+    expect(name, strategy["tp"] * strategy["pp"] * strategy["cp"] == 1, "an axis besides replicas")
+    expect(name, int(found["mesh.dp_replicate"]) * int(found["mesh.dp_shard"]) == strategy["dp"], "the mesh holds other ranks")
+    expect(name, s["training"]["global_batch"] % (int(found["batch.per_rank"]) * strategy["dp"]) == 0, "no whole steps of accumulation")
+    hybrid = found.get("FullyShardedDataParallel.sharding_strategy", "").lstrip("_").startswith("HYBRID")
+    expect(name, version == 2 or hybrid == (strategy["dp_replicate"] > 1), "a strategy for another mesh")
+    with open(os.path.join(where, "launch.sh")) as f:
+        script = f.read()
+    expect(name, subprocess.run(["bash", "-n", os.path.join(where, "launch.sh")]).returncode == 0, "bash cannot read it")
+    unknown_options(script, "torchrun", TORCHRUN)
+    return found
+
+
+def fsdp1(where, report, s):
+    return pytorch_fsdp(where, report, s, 1)
+
+
+def fsdp2(where, report, s):
+    return pytorch_fsdp(where, report, s, 2)
 
 
 def layers_of(s):
@@ -154,11 +265,8 @@ def machines(s):
 def unknown_options(script, program, pattern):
     """Options of `program` where the pattern finds them."""
     for line in re.findall(pattern, script):
-        for option in re.findall(r"(?:^|\s)(--[a-z-]+)", line):
+        for option in re.findall(r"(?:^|\s)(--[a-z_-]+)", line):
             expect(program, option in known_targets.known("launchers")[program], f"{option} is no option")
-
-
-TORCHRUN = r"torchrun ((?:.|\\\n)*?)(?:\$|rehearse|\n)"
 
 
 def torchrun(where, report, s):

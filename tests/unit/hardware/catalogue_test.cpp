@@ -165,11 +165,12 @@ TEST_CASE("no file lies beside the catalogue unread") {
     INFO(entry.path().string());
     std::string folder = entry.path().parent_path().filename().string();
     bool known = entry.path().filename() == "interconnects.json" || entry.path().filename() == "README.md";
-    // Read by the cost model with the constants of steps, by the scoreboard, by frameworks, by plans, and by explain.
+    // Read by the cost model with the constants of steps, by the scoreboard, by frameworks, by plans, by explain, and
+    // by files of weights; and a user's Python.
     if (entry.path().filename() == "steps.json" || entry.path().filename() == "prediction_errors.json" ||
         entry.path().filename() == "row_defaults.json" || entry.path().filename() == "first_errors.json" ||
         folder == "frameworks" || entry.path().stem() == "glossary" || entry.path().stem() == "GLOSSARY" ||
-        folder == "prices" || folder == "reliability")
+        folder == "prices" || folder == "reliability" || folder == "weights" || folder == "graph")
       continue;
     if (folder == "calibration") {  // Read by the cost model, by GPU generation.
       CHECK_NOTHROW(parse_calibration(read_text(entry.path().string()), entry.path().string()));

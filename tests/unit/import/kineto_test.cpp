@@ -107,6 +107,19 @@ TEST_CASE("Fields of a call are taken from its kernel") {
   CHECK(t.events[0].begin.value() == Approx(0.5e-6));
 }
 
+TEST_CASE("A message's peer is the rank that sends it or gets it") {
+  const std::string message = R"(, "Collective name": "{}", "In msg nelems": 4, "dtype": "Float", "{} Rank": 3)";
+  const auto peer = [&](const char* name, const char* end) {
+    return read(trace(kernel("ncclDevKernel_SendRecv", 1, 2, 5, fmt::format(fmt::runtime(message), name, end))))
+        .calls.at(0)
+        .peer;
+  };
+  CHECK(peer("send", "Dst") == 3);
+  CHECK(peer("recv", "Src") == 3);
+  CHECK(peer("send", "Src") == -1);
+  CHECK(peer("allreduce", "Dst") == -1);
+}
+
 TEST_CASE("Host work is not device time") {
   const RankTrace t = read(
       trace(kernel("gemm", 10, 5) +
@@ -115,6 +128,23 @@ TEST_CASE("Host work is not device time") {
     {"ph": "i", "name": "mark", "ts": 3})"));
   CHECK(t.events.size() == 1);
   CHECK(t.all_events == 4);
+}
+
+TEST_CASE("Without a device, operators of the CPU count with their own time") {
+  const auto op = [](const std::string& name, double ts, double dur) {
+    return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}", "pid": 9, "tid": 9, "ts": {}, "dur": {}}})", name,
+                       ts, dur);
+  };
+  const RankTrace t = read(trace(op("aten::linear", 10, 100) + "," + op("aten::t", 12, 8) + "," +
+                                 op("aten::addmm", 20, 80) + "," + op("aten::relu", 120, 5)));
+  double linear = 0, all = 0;
+  for (const DeviceEvent& e : t.events) {
+    all += e.duration.value();
+    if (t.names.at(static_cast<std::size_t>(e.name)) == "aten::linear") linear += e.duration.value();
+    if (t.names.at(static_cast<std::size_t>(e.name)) == "aten::addmm") CHECK(e.cls == OperationClass::matmul);
+  }
+  CHECK(all == Approx(105e-6));
+  CHECK(linear == Approx(12e-6));
 }
 
 TEST_CASE("Chrome's bare list of events is read, too") {

@@ -81,12 +81,50 @@ TEST_CASE("Messages between stages are played as traced where that is asked for,
   MeasuredWorkload w = measured_workload(align({stage(0, "send"), stage(1, "receive")}), "");
   CHECK(std::any_of(w.notes.begin(), w.notes.end(),
                     [](const std::string& n) { return n.find("messages=measured") != std::string::npos; }));
-  CHECK_THROWS_WITH(measured_program(w), Catch::Matchers::ContainsSubstring("names no peer"));
+  CHECK_THROWS_WITH(measured_program(w), Catch::Matchers::ContainsSubstring("other end is not traced"));
   const ScratchFile file(measured_workload_json(w), ".json");
   CHECK_THROWS_AS(measured_program(read_measured_workload(file.path())), Error);
   CHECK(played(read_measured_workload(file.path(), {"messages=measured"})).value() == Approx(4e-3).epsilon(1e-6));
   CHECK(played(read_measured_workload(file.path(), {"calls=measured"})).value() == Approx(4e-3).epsilon(1e-6));
   CHECK_THROWS_AS(read_measured_workload(file.path(), {"messages=priced"}), Error);
+}
+
+/// Two stages: a forward pass of 1 ms each, a message between them, and the way back.
+std::vector<RankTrace> two_stages(double bytes) {
+  HandTrace first(0), second(1);
+  first.kernel(0, 1e-3).call(1e-3, 1e-4, "send", bytes, -1, {}, 1).call(1.1e-3, 2.1e-3, "receive", bytes, -1, {}, 2);
+  first.kernel(3.2e-3, 2e-3);
+  second.call(0, 1.1e-3, "receive", bytes, -1, {}, 1).kernel(1.1e-3, 1e-3).kernel(2.1e-3, 1e-3);
+  second.call(3.1e-3, 1e-4, "send", bytes, -1, {}, 2);
+  std::vector<RankTrace> out{first.trace, second.trace};
+  for (RankTrace& r : out)
+    for (CommunicationCall& c : r.calls) c.peer = 1 - r.rank;
+  return out;
+}
+
+TEST_CASE("Messages whose two ends are traced are priced, and waited for") {
+  const MeasuredWorkload w = measured_workload(align(two_stages(8)), "");
+  const MeasuredOperation& sent = w.ranks[0].operations[1];
+  CHECK(sent.peer == 1);
+  CHECK(sent.edge >= 0);
+  REQUIRE(sent.group >= 0);
+  CHECK(w.groups[static_cast<std::size_t>(sent.group)].size == 2);
+  // Small ones take a latency: forward and backward of either stage are left, one after the other.
+  CHECK(played(w).value() == Approx(5e-3).epsilon(0.02));
+  // Large ones take as long as the wire says, both ways.
+  const double more = (played(measured_workload(align(two_stages(2e9)), "")) - played(w)).value();
+  CHECK(more > 2 * 2e9 / 600e9);
+  const ScratchFile file(measured_workload_json(w), ".json");
+  CHECK(measured_workload_json(read_measured_workload(file.path())) == measured_workload_json(w));
+  CHECK(played(read_measured_workload(file.path(), {"messages=measured"})).value() == Approx(5.2e-3).epsilon(0.05));
+}
+
+TEST_CASE("Messages of which one end is missing, or is of another size, stay unpriced") {
+  std::vector<RankTrace> ranks = two_stages(8);
+  ranks[1].calls[0].bytes = Bytes{16};
+  const MeasuredWorkload w = measured_workload(align(ranks), "");
+  CHECK(w.ranks[0].operations[1].edge < 0);
+  CHECK_THROWS_WITH(measured_program(w), Catch::Matchers::ContainsSubstring("other end is not traced"));
 }
 
 TEST_CASE("Kernels of a faster GPU take their share of the time") {

@@ -44,6 +44,7 @@ TEST_CASE("a plan that does not fit has no times, and nothing is said about them
   CHECK(text.find("too large") != std::string::npos);
   CHECK(text.find("20.00 of 16 GiB OVER") != std::string::npos);
   CHECK(not_holding(lesson.shows, answers) == std::vector<std::string>{"b is slower"});
+  CHECK(text.find("b is slower: not known, as a plan does not fit into memory") != std::string::npos);
   CHECK_FALSE(figure(answers, "b.step_time").has_value());
   CHECK(figure(answers, "b.fits") == 0.0);
 }

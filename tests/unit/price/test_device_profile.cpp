@@ -215,7 +215,7 @@ TEST_CASE("measured collectives take the table's time, and what runs beside them
   const std::vector<DeviceId> both{0, 1};
   const CollectiveChoice choice = cost.collectives().choose(CollectiveOp::all_reduce, Bytes{1e6}, both);
   CHECK(std::abs(choice.time.value() - 2e-3) < 1e-12);
-  const Interference load = cost.interference(CollectiveOp::all_reduce, choice, Bytes{1e6}, 2, 0, two);
+  const Interference load = cost.interference(CollectiveOp::all_reduce, choice, Bytes{1e6}, 2, both.front());
   CHECK(std::abs(overlap_rate(1, 0, load) - 0.75) < 1e-12);
 }
 

@@ -104,6 +104,36 @@ TEST_CASE("a wait has no stream, so that no tool counts it as a kernel", "[kinet
   for (const auto& e : events) CHECK(e.at("args").contains("stream") == (e.at("cat") == "kernel"));
 }
 
+TEST_CASE("copies and the host's work are named and sorted as PyTorch's tools do", "[kineto]") {
+  Written w;
+  const auto stream_of = [&](StreamRole role) {
+    w.program.streams.push_back({"more", role, {}});
+    return static_cast<int>(w.program.streams.size()) - 1;
+  };
+  w.add(0, SpanKind::copy, 0, 1e-3).stream = stream_of(StreamRole::copy);
+  w.add(0, SpanKind::copy, 1e-3, 2e-3).stream = stream_of(StreamRole::copy_out);
+  w.add(0, SpanKind::compute, 2e-3, 3e-3).stream = stream_of(StreamRole::host);
+  w.add(0, SpanKind::input, 3e-3, 4e-3).stream = stream_of(StreamRole::storage);
+  const auto events = w.events("X");
+  REQUIRE(events.size() == 4);
+  CHECK(events[0].at("name") == "Memcpy HtoD (Pinned -> Device)");
+  CHECK(events[1].at("name") == "Memcpy DtoH (Device -> Pinned)");
+  for (const auto& e : events) {
+    const bool copy = e.at("name").get<std::string>().starts_with("Memcpy");
+    CHECK(e.at("cat") == (copy ? "gpu_memcpy" : "cpu_op"));
+    CHECK(e.at("args").contains("stream") == copy);
+  }
+}
+
+TEST_CASE("a message names the rank at its other end", "[kineto]") {
+  Written w;
+  w.add(0, SpanKind::send, 0, 1e-3).peer = 4;
+  w.add(4, SpanKind::receive, 0, 1e-3).peer = 0;
+  const auto events = w.events("X");
+  CHECK(events.at(0).at("args").at("Dst Rank") == 4);
+  CHECK(events.at(1).at("args").at("Src Rank") == 0);
+}
+
 TEST_CASE("a collective names its group and counts elements at both sides", "[kineto]") {
   Written w;
   Span& s = w.add(0, SpanKind::collective, 0, 1e-3);

@@ -110,6 +110,22 @@ TEST_CASE("without time for all plans the quickest are there, and what is left i
   CHECK(short_one.best.front().evaluation.step_time >= found);
 }
 
+TEST_CASE("no time is enough for a plan that fits, and closed forms of a space that is listed keep to theirs") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  options.fixed = {"offload", "cp"};
+  const SearchResult whole = search(problem, problem.own, options);
+  int asked = 0;  // Between plans: the guided search is late at once, closed forms after some of them.
+  options.time_spent = [&] { return ++asked < 200 ? kGuideShare : kClosedFormShare; };
+  const SearchResult cut = search(problem, problem.own, options);
+  CHECK(asked >= 200);
+  CHECK_FALSE(cut.best.empty());
+  CHECK(cut.evaluated < whole.evaluated);
+  options.time_spent = [] { return 2.0; };  // Later than any part of a search may be.
+  CHECK_FALSE(search(problem, problem.own, options).best.empty());
+}
+
 TEST_CASE("parts of a search hold the best of the whole") {
   const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();

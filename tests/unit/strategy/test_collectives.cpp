@@ -57,7 +57,9 @@ std::vector<CollectivesCall> data_parallel_calls(const Program& p, int rank) {
   std::vector<CollectivesCall> out;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
-    if (c != nullptr && nth(p.groups, c->group).name == "dp")
+    if (c == nullptr) return;
+    const std::string& group = nth(p.groups, c->group).name;
+    if (group == "dp" || group == "dp_replicate")
       out.push_back({task.name, c->op, collective_bytes(p, body, task, context_of(p, rank, e))});
   });
   return out;
@@ -167,6 +169,30 @@ TEST_CASE("ZeRO-1 reduce-scatters gradients and all-gathers parameters: as many 
   CHECK(total(calls, kReduce) == 0);
   CHECK(total(calls, kScatter) == persistent_bytes(p, 0, MemoryCategory::gradients));  // fp32
   CHECK(total(calls, kGather) == persistent_bytes(p, 0, MemoryCategory::weights));     // 2 bytes each
+}
+
+TEST_CASE("where groups divide ZeRO-1's state, slices are summed between them, or whole gradients over all") {
+  Job job = gpt(2, false, Recompute::none);
+  job.strategy.dp = 8;
+  job.strategy.dp_shard = 4;
+  job.strategy.dp_replicate = 2;
+  job.strategy.zero_stage = 1;
+  const auto sums = [&] {
+    const Program p = job.lower();
+    const auto calls = data_parallel_calls(p, 0);
+    const double gradients = persistent_bytes(p, 0, MemoryCategory::gradients);
+    CHECK(total(calls, kGather) == persistent_bytes(p, 0, MemoryCategory::weights));
+    // Master weights and two moments of a quarter of what the rank holds.
+    CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) == 3 * gradients / 4);
+    return std::array{total(calls, kScatter) / gradients, total(calls, kReduce) / gradients};
+  };
+  std::array of = sums();
+  CHECK(of[0] == Approx(1.0));
+  CHECK(of[1] == Approx(0.25));
+  job.workload.kernels.declared.set("framework.whole_gradients", true);
+  of = sums();
+  CHECK(of[0] == 0);
+  CHECK(of[1] == Approx(1.0));
 }
 
 TEST_CASE("gradients that sequence parallelism leaves partial are those of norms and row-parallel biases") {

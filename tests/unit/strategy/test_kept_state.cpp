@@ -153,6 +153,33 @@ TEST_CASE("with the update in backward gradients of a few blocks are alive, and 
   }
 }
 
+TEST_CASE("fresh gradients are there from backward to the update, and not while activations are at their most") {
+  for (const int shards : {1, 2}) {
+    Job job = keeping();
+    job.strategy.dp = job.strategy.dp_shard = shards;
+    job.strategy.fsdp.enabled = shards > 1;
+    const double gradients = persistent_bytes(job.lower(), 0, MemoryCategory::gradients);
+    CHECK(gradients > 0);
+    set(job, "strategy.fresh_gradients", true);
+    CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::gradients) == 0);
+    CHECK(most_of(job.lower(), MemoryCategory::gradients, "update") == gradients);
+    // A second microbatch adds to those of the first.
+    job.microbatches = 2;
+    CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::gradients) == gradients);
+  }
+}
+
+TEST_CASE("the foreach form of AdamW holds a copy of all second moments while it updates") {
+  Job job = keeping();
+  job.workload.training.optimizer = Optimizer::adamw;
+  const double before = most_of(job.lower(), MemoryCategory::workspace);
+  set(job, "framework.update_copies", std::int64_t{1});
+  // Of master weights and two moments, all fp32.
+  CHECK(most_of(job.lower(), MemoryCategory::workspace, "update.copies") == before + state_of(job) / 3);
+  job.workload.training.optimizer = Optimizer::sgd;
+  CHECK(most_of(job.lower(), MemoryCategory::workspace) == before);
+}
+
 TEST_CASE("the update in backward is refused where gradients are complete, or looked at, only later") {
   const auto refused = [](void (*change)(Job&)) {
     Job job = keeping();

@@ -250,7 +250,7 @@ TEST_CASE("the logits' fp32 gradient and the scales of fp8 are told from other t
 TEST_CASE("inputs say which field of a sample they are") {
   CHECK(fields_of(Job(tiny_gpt()).lower()) == std::set{SampleField::tokens, SampleField::labels});
   CHECK(fields_of(Job(shipped("tiny_bert")).lower()) ==
-        std::set{SampleField::other, SampleField::tokens, SampleField::labels});
+        std::set{SampleField::token_types, SampleField::tokens, SampleField::labels});
   CHECK(fields_of(tiles().lower()) == std::set{SampleField::image, SampleField::labels});
   CHECK(fields_of(Job(tiny_gan(), 0).lower()) == std::set{SampleField::noise, SampleField::image});
 }

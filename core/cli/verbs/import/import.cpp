@@ -97,10 +97,11 @@ int import(const Arguments& arguments, Console& console) {
   if (what == "trace") return import_trace(arguments, console);
   if (what == "collectives") return import_collectives(arguments, console);
   if (what == "job") return import_job(arguments, console);
+  if (what == "graph") return import_graph(arguments, console);
   if (what == "fleet") return import_fleet(arguments, console);
   if (what != "topology")
     throw unknown_name("kind of import", what,
-                       std::vector<std::string>{"job", "topology", "trace", "collectives", "fleet"});
+                       std::vector<std::string>{"job", "topology", "trace", "collectives", "fleet", "graph"});
   return import_topology(arguments, console);
 }
 
@@ -108,7 +109,7 @@ int import(const Arguments& arguments, Console& console) {
 
 Verb import_verb() {
   return {"import",
-          "What other programs wrote: training jobs, machines, traces, nccl-tests' tables, shared clusters.",
+          "What other programs wrote: training jobs, machines, traces, networks, nccl-tests' tables, shared clusters.",
           {"rehearse import job pretrain.sh --cluster dgx_h100 -o job.json",
            "rehearse import job train.toml --cluster dgx_h100 --gpus 64 -o job.json",
            std::string("rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids ") +
@@ -117,13 +118,15 @@ Verb import_verb() {
            "rehearse import topology graph.xml --machine mybox.json -o mybox.json",
            "rehearse import trace rank0.json.gz rank1.json.gz -o job.json",
            "rehearse import collectives all_reduce.txt -o measured.json",
+           "rehearse import graph resnet50.json -o model.json",
            "rehearse import fleet sacct.txt --nodes 16 --gpus 8 -o fleet.json"},
-          {{"WHAT", "job, topology, trace, collectives or fleet"},
+          {{"WHAT", "job, topology, trace, collectives, fleet or graph"},
            {"FILE",
             "job: a launch script, YAML, TOML or JSON of training software, and the files that it reads; topology: "
             "what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML; trace: PyTorch's profiler or "
             "Chakra, a file per rank; collectives: what nccl-tests print; fleet: what `sacct --parsable2` prints, or "
-            "Kubernetes manifests of nodes, jobs and Kueue's or KAI's queues",
+            "Kubernetes manifests of nodes, jobs and Kueue's or KAI's queues; graph: what "
+            "topologies/graph/rehearse_graph.py wrote of a PyTorch module, or an ONNX model",
             true, true}},
           {{"--gpu", "ID", "GPU model ('rehearse list gpus'), where the file does not say it"},
            {"--cpu", "LINK",

@@ -11,6 +11,8 @@ int import_trace(const Arguments& arguments, Console& console);
 int import_collectives(const Arguments& arguments, Console& console);
 /// `import fleet FILE...`: a shared cluster with its queues and jobs, as other schedulers state them.
 int import_fleet(const Arguments& arguments, Console& console);
+/// `import graph FILE`: a network as a layer list, of a graph of torch.fx or ONNX.
+int import_graph(const Arguments& arguments, Console& console);
 /// `import job FILE...`: a scenario, and what became of every setting.
 int import_job(const Arguments& arguments, Console& console);
 

@@ -19,6 +19,11 @@ std::string word_of(const toml::node& node) {
   if (const auto v = node.value_exact<bool>()) return *v ? "true" : "false";
   if (const auto v = node.value_exact<std::int64_t>()) return std::to_string(*v);
   if (const auto v = node.value_exact<double>()) return fmt::format("{}", *v);
+  if (const toml::array* items = node.as_array()) {
+    std::string out;
+    for (const toml::node& item : *items) out += (out.empty() ? "" : " ") + word_of(item);
+    return out;
+  }
   return "?";
 }
 

@@ -29,7 +29,11 @@ MACHINES = [
     (r"A100-PCI[eE]-80GB", 2, "pcie8_a100_4sw", "ib_hdr"), (r"H100-SXM5?-80GB", 8, "dgx_h100", "rail_ndr"),
     (r"H100-SXM5?-80GB", 4, "hgx_h100_4gpu", "ib_ndr"), (r"H100-PCI[eE]-80GB", 8, "pcie8_h100_2sw", "ib_ndr"),
     (r"H100-PCI[eE]-80GB", 4, "pcie8_h100_2sw", "ib_ndr"), (r"H100-PCI[eE]-80GB", 2, "pcie8_h100_2sw", "ib_ndr"),
+    (r"H200", 8, "dgx_h200", "rail_ndr"), (r"L40S", 8, "pcie8_l40s_2sw", "ib_hdr"),
+    (r"L40S", 4, "pcie8_l40s_2sw", "ib_hdr"), (r"A100 - PCIe - 80 GB", 2, "pcie8_a100_4sw", "ib_hdr"),
 ]
+# Bytes of BERT-large's gradients in fp16, of which NVIDIA's LAMB makes --dwu-num-blocks blocks.
+BERT_GRADIENTS = 2 * 336e6
 IMAGES = 1281167
 FEWEST_STEPS = 30  # In an epoch, for its time in the log to be the device's.
 
@@ -86,6 +90,42 @@ def on_hopper(system):
     return "H100" in str(system.get("accelerator_model_name")).upper()
 
 
+def exports(text):
+    """Whole numbers that a configuration exports by name; what it adds to the command."""
+    numbers = dict(re.findall(r"^export (\w+)=([0-9]+)", text, re.MULTILINE))
+    return {name: int(value) for name, value in numbers.items()}, " ".join(
+        re.findall(r"^export (?:EXTRA_PARAMS|SBATCH_NETWORK)=(.*)", text, re.MULTILINE))
+
+
+def flags_of(clone, paths, owner, name, nodes, per_gpu):
+    """Flags of the owner's configuration of BERT for so many nodes and samples of a GPU; that of the submission's own
+    folder where there is one. None where no configuration says so."""
+    found = []
+    for path in paths:
+        if re.match(rf"{owner}/benchmarks?/bert/.*/config_[^/]*\.sh$", path):
+            numbers, extra = exports(readable(clone, path))
+            packed = 2 if "packed_samples" in extra else 1
+            if numbers.get("DGXNNODES") == nodes and per_gpu in (numbers.get("BATCHSIZE"),
+                                                                 packed * numbers.get("BATCHSIZE", 0)):
+                found.append((f"/{name}/" not in path, path, extra))
+    return min(found)[2] if found else None
+
+
+def keys_of_flags(flags, nodes, gpus):
+    """What flags of NVIDIA's BERT say, of rounds from 1.1 on."""
+    keys = {"strategy.dp_shard": gpus} if nodes > 1 else {}
+    if "use_transformer_engine2" in flags:
+        keys |= {"training.precision": "fp8_mixed", "training.fp8.attention": True}
+    if re.search(r"\bsharp\b", flags):
+        keys["cluster.network"] = "../../machines/eos_sharp.json"
+    if "dwu-overlap-reductions" in flags:
+        blocks = int(re.search(r"dwu-num-blocks=([0-9]+)", flags).group(1))
+        keys |= {"strategy.overlap.grad_reduce": True, "strategy.bucket": f"{BERT_GRADIENTS / blocks:.0f}B"}
+    if "pad_fmha" not in flags:
+        keys["kernels.attention"] = "unfused"
+    return keys | {"kernels.cuda_graphs": "use_cuda_graph" in flags}
+
+
 def on_nvidia(system):
     return "NVIDIA" in str(system.get("accelerator_model_name")).upper()
 
@@ -98,9 +138,11 @@ def system_of(clone, paths, owner, name):
         return {}
 
 
-def rows(clone, frameworks, machine_of=by_catalogue, bert=None):
+def rows(clone, frameworks, machine_of=by_catalogue, bert=None, flags=False, known_logs=()):
     """Rows of a round. `frameworks` has the profile of each benchmark that is read: {"resnet": "mxnet@mlperf-3.0"}.
-    `bert`: keys of BERT's rows alone, or a function that gives them of a system."""
+    `bert`: keys of BERT's rows alone, or a function that gives them of a system. `flags`: whether BERT's rows have the
+    keys of their owner's configuration; without one they are left out. `known_logs`: Git's hashes of first logs that
+    other rounds published, too; their rows are left out."""
     paths = clone.files()
     known = set(paths)
     pattern = re.compile(rf"([^/]+)/results/([^/]+)/({'|'.join(frameworks)})/result_0\.txt")
@@ -113,10 +155,17 @@ def rows(clone, frameworks, machine_of=by_catalogue, bert=None):
         logs = [entries(readable(clone, path)) for path in paths if path.startswith(folder + "/result_")]
         logs = [log for log in logs if last(log, "global_batch_size")]
         measured = [rate for log in logs for rate in rates(log)]
-        if measured:
+        if measured and clone.hash(f"{folder}/result_0.txt") not in known_logs:
             found = row(folder, owner, name, benchmark, system, logs[0], measured, frameworks, machine_of)
             if benchmark == "bert" and bert:
                 found["set"] |= bert(system) if callable(bert) else bert
+            if benchmark == "bert" and flags:
+                nodes, gpus = found["set"]["cluster.nodes"], found["set"]["cluster.gpus_per_node"]
+                per_gpu = found["set"]["training.global_batch"] // (nodes * gpus)
+                of = flags_of(clone, paths, owner, name, nodes, per_gpu)
+                if of is None:
+                    continue
+                found["set"] |= keys_of_flags(of, nodes, gpus)
             yield found
 
 

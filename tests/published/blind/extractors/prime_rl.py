@@ -28,7 +28,7 @@ SOURCE = {
     "source": "prime-rl, baselines of its trainer's benchmark (Prime Intellect, 2026)",
     "repository": "PrimeIntellect-ai/prime-rl", "commit": "559b44772e471d1538537b8805cc77f3824a5e64",
     "files": [f"{FOLDER}/*.json"],
-    "lot": 3,
+    "lot": 4,
     "stated": "model, GPUs, length, kind of attention, activations recomputed by the layer or offloaded besides, "
               "adapters' rank and two microbatches of one sequence by the file; torch.compile by the layer, FSDP2 of "
               "fp32 weights with products in bf16 and fp32 reductions, AdamW, clipping, adapters on all products "

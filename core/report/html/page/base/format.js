@@ -12,7 +12,8 @@ const even = (x, digits = 4) => {
 };
 const fixed = (x, places) => x.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places });
 
-const signed = (x, text) => (x > 0 ? '+' : x < 0 ? '−' : '') + text;
+// Without a sign where no digit is left of it.
+const signed = (x, text) => (!/[1-9]/.test(text) ? '' : x > 0 ? '+' : '−') + text;
 
 // [factor, unit], largest first; the last one takes the rest.
 const kTimes = [

@@ -1,0 +1,22 @@
+#pragma once
+// What a GPU does as one call: see execute/fuse/fusion.hpp. The operators of the tasks are the reference.
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "gpu_backend/execute/fuse/fusion.hpp"
+
+namespace rehearse::cuda {
+
+using FusedCalls = std::span<const FusedCall>;
+
+/// Every task by its own operator; what no other task sees is scratch.
+void one_by_one(FusedCalls calls);
+
+[[nodiscard]] const std::vector<Fusion>& fused_products();
+[[nodiscard]] const std::vector<Fusion>& fused_passes();
+/// All of them.
+[[nodiscard]] const std::vector<Fusion>& fusions();
+
+}  // namespace rehearse::cuda

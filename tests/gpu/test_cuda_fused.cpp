@@ -1,0 +1,438 @@
+// Tasks that a GPU does as one call leave what they leave one by one, on the CPU and on the device: each fusion by
+// itself, and whole networks over steps.
+#include <set>
+
+#include "core/base/index.hpp"
+#include "core/config/settings/choices.hpp"
+#include "core/strategy/workload.hpp"
+#include "gpu_backend/execute/fuse/onto_zeros.hpp"
+#include "tests/gpu/against_cpu.hpp"
+#include "tests/parity/jobs.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+#define ON_A_DEVICE() \
+  if (const auto none = no_device()) REHEARSE_SKIP(*none)
+
+// ---- one fusion: tasks over tensors that they share
+
+struct SharedTensor {
+  OperandSlot slot;
+  bool unseen = false;
+};
+struct TaskOf {
+  ComputeTask task;
+  std::vector<std::pair<int, Access>> operands;  ///< Tensors by number.
+  std::vector<std::int64_t> dims{}, offsets{};
+};
+struct FusedCase {
+  std::string_view name;
+  std::vector<SharedTensor> tensors;
+  std::vector<TaskOf> steps;
+  bool onto_zeros = false;
+};
+
+std::vector<OperatorCase> cases_of(const FusedCase& c) {
+  std::vector<OperatorCase> out;
+  for (const TaskOf& s : c.steps) {
+    OperatorCase& one = out.emplace_back(OperatorCase{s.task, {}, s.dims, s.offsets});
+    for (const auto& [tensor, access] : s.operands) {
+      one.slots.push_back(nth(c.tensors, tensor).slot);
+      one.slots.back().access = access;
+    }
+  }
+  return out;
+}
+
+using TensorContents = std::vector<std::vector<double>>;
+
+/// What tensors hold at first: NaN where a task writes first.
+TensorContents contents_before(const FusedCase& c, ElementType type) {
+  TensorContents out;
+  for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+    const OperandSlot& s = c.tensors[i].slot;
+    std::vector<double> values = s.values;
+    const RandomKey key = RandomKey(i + 1).with("tensors");
+    if (values.empty())
+      for (std::size_t e = 0; e < count(s.shape); ++e) values.push_back(key.normal(e));
+    for (double& x : values) x = s.access == Access::write ? NAN : rounded(x, stored(s.holds, type));
+    out.push_back(std::move(values));
+  }
+  return out;
+}
+
+struct AfterTasks {
+  TensorContents contents;
+  Observations observed;
+};
+
+AfterTasks by_tasks_on_cpu(const FusedCase& c, ElementType type) {
+  AfterTasks out{contents_before(c, type), {}};
+  std::vector<std::vector<std::byte>> memory;
+  for (std::size_t i = 0; i < c.tensors.size(); ++i)
+    memory.push_back(encoded(out.contents[i], stored(c.tensors[i].slot.holds, ElementType::real64)));
+  const std::vector<OperatorCase> cases = cases_of(c);
+  for (std::size_t s = 0; s < cases.size(); ++s) {
+    Laid laid = lay_out(cases[s], ElementType::real64);
+    laid.call.observed = &out.observed;
+    for (std::size_t i = 0; i < laid.call.operands.size(); ++i)
+      laid.call.operands[i].data = nth(memory, c.steps[s].operands[i].first).data();
+    cpu_operators().at(operator_name(cases[s].task)).value(laid.call, Numerics::fp64);
+  }
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    out.contents[i] = decoded(memory[i], stored(c.tensors[i].slot.holds, ElementType::real64));
+  return out;
+}
+
+/// The fusion of this name that takes the tasks, or null.
+const Fusion* taker(const ComputeDevice& device, const FusedCase& c, std::span<const FusedCall> calls) {
+  for (const Fusion& how : device.fusions()) {
+    bool same = how.name == c.name && how.operators.size() == c.steps.size();
+    for (std::size_t i = 0; same && i < c.steps.size(); ++i) same = how.operators[i] == operator_name(c.steps[i].task);
+    if (same && (how.takes == nullptr || how.takes(calls))) return &how;
+  }
+  return nullptr;
+}
+
+struct CallsOf {
+  std::vector<OperatorCase> cases;
+  std::list<Laid> laid;
+  std::vector<FusedCall> calls;
+};
+CallsOf calls_of(const FusedCase& c, ElementType type, Observations& observed) {
+  CallsOf out;
+  out.cases = cases_of(c);
+  for (std::size_t s = 0; s < out.cases.size(); ++s) {
+    Laid& laid = out.laid.emplace_back(lay_out(out.cases[s], type));
+    laid.call.observed = &observed;
+    laid.call.onto_zeros = c.onto_zeros;
+    FusedCall& one = out.calls.emplace_back(FusedCall{laid.call, {}, {}});
+    for (const auto& [tensor, access] : c.steps[s].operands) {
+      const auto n = static_cast<std::int64_t>(count(nth(c.tensors, tensor).slot.shape));
+      one.places.push_back({tensor, 0, n});
+      one.unseen.push_back(nth(c.tensors, tensor).unseen);
+    }
+  }
+  return out;
+}
+
+AfterTasks as_one_on_device(const FusedCase& c, ElementType type) {
+  AfterTasks out{contents_before(c, type), {}};
+  const auto device = device_under_test(type == ElementType::real64   ? Numerics::fp64
+                                        : type == ElementType::real32 ? Numerics::fp32
+                                                                      : Numerics::plan);
+  CallsOf of = calls_of(c, type, out.observed);
+  const Fusion* how = taker(*device, c, of.calls);
+  REQUIRE(how != nullptr);
+  std::vector<std::shared_ptr<Storage>> memory;
+  for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+    const std::vector<std::byte> bytes = encoded(out.contents[i], stored(c.tensors[i].slot.holds, type));
+    memory.push_back(device->allocate(bytes.size()));
+    device->write(*memory.back(), 0, bytes);
+  }
+  const auto run = [&] {
+    for (std::size_t s = 0; s < of.calls.size(); ++s)
+      for (std::size_t i = 0; i < of.calls[s].places.size(); ++i)
+        if (!of.calls[s].unseen[i]) of.calls[s].call.operands[i].data = nth(memory, of.calls[s].places[i].slot)->data();
+    device->execute(*how, of.calls);
+  };
+  device->wait(device->submit(0, {}, {.run = run, .start = {}, .name = "fused"}));
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const ElementType stored_as_type = stored(c.tensors[i].slot.holds, type);
+    std::vector<std::byte> bytes(out.contents[i].size() * size_of(stored_as_type));
+    device->read(*memory[i], 0, bytes);
+    out.contents[i] = decoded(bytes, stored_as_type);
+  }
+  return out;
+}
+
+void check_fusion(const FusedCase& c, std::initializer_list<ElementType> types) {
+  for (const ElementType type : types) {
+    const AfterTasks expected = by_tasks_on_cpu(c, type), actual = as_one_on_device(c, type);
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+      INFO(c.name << ", tensor " << i << ", " << 8 * size_of(type) << " bits");
+      if (!c.tensors[i].unseen) CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
+    }
+    CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared},
+                   {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));
+  }
+}
+
+bool taken(const FusedCase& c, ElementType type) {
+  Observations observed;
+  const auto device = device_under_test(Numerics::plan);
+  return taker(*device, c, calls_of(c, type, observed).calls) != nullptr;
+}
+
+constexpr auto kRead = Access::read, kWrite = Access::write, kUpdate = Access::update;
+constexpr auto k16 = ElementType::real16, k32 = ElementType::real32, k64 = ElementType::real64;
+
+ComputeTask accumulating(ComputeTask task) {
+  task.accumulates = true;
+  return task;
+}
+
+// ---- whole networks
+
+struct FusedTraining {
+  std::vector<double> losses, norms;
+  std::map<std::string, std::vector<double>> tensors;
+  std::multiset<std::string_view> fused;
+};
+
+FusedTraining train_fused(const Program& program, int steps, Numerics numerics, bool fuse) {
+  FusedTraining out;
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  const auto device = device_under_test(numerics);
+  LocalWorld world(1);
+  const auto transport = world.transport(0);
+  Executor executor(program, *device, *transport, *data, {.fuse = fuse});
+  for (int s = 0; s < steps; ++s) {
+    const StepResult r = executor.step();
+    out.losses.push_back(r.loss);
+    out.norms.push_back(r.gradient_norm);
+  }
+  executor.drain();
+  for (const FusedGroup& g : executor.groups()) out.fused.insert(g.how->name);
+  for (const Executor::Persistent& p : executor.persistent()) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(p.held->elements()) * size_of(p.type));
+    device->read(*p.storage, 0, bytes);
+    out.tensors[p.name] = decoded(bytes, p.type);
+  }
+  return out;
+}
+
+Job fused_job(Net net) {
+  Job job = small_job(net);
+  job.microbatches = 2;
+  job.workload.kernels.fused_cross_entropy = true;
+  job.workload.kernels.attention = AttentionKernel::flash;
+  job.workload.kernels.fused_norm = true;
+  job.workload.training.clip_gradients = true;
+  return job;
+}
+
+void check_trains_the_same(const FusedTraining& apart, const FusedTraining& fused, double within) {
+  CHECK(apart.fused.empty());
+  for (std::size_t s = 0; s < apart.losses.size(); ++s) {
+    CHECK(fused.losses[s] == Approx(apart.losses[s]).epsilon(within));
+    CHECK(fused.norms[s] == Approx(apart.norms[s]).epsilon(within));
+  }
+  REQUIRE(fused.tensors.size() == apart.tensors.size());
+  for (const auto& [name, values] : apart.tensors) {
+    INFO(name);
+    CHECK(relative(fused.tensors.at(name), values) <= within);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("fused: a product and GELU, whose input is kept where others read it", "[fused]") {
+  ON_A_DEVICE();
+  for (const bool kept : {true, false})
+    for (const bool biased : {true, false}) {
+      FusedCase c{"product and GELU",
+                  {{in({2, 9, 24})}, {in({16, 24})}, {out({2, 9, 16}), !kept}, {in({16})}, {out({2, 9, 16})}},
+                  {{task_of(ComputeOp::matmul, "linear"), {{0, kRead}, {1, kRead}, {2, kWrite}}},
+                   {task_of(ComputeOp::activation, "gelu_tanh"), {{2, kRead}, {4, kWrite}}}}};
+      if (biased) c.steps[0].operands.emplace_back(3, kRead), c.steps[0].offsets = {1};
+      check_fusion(c, {k16});
+      CHECK_FALSE(taken(c, k32));
+    }
+}
+
+TEST_CASE("fused: a product and the residual it is added to", "[fused]") {
+  ON_A_DEVICE();
+  for (const bool first : {true, false}) {
+    FusedCase c{
+        "product and addition",
+        {{in({2, 9, 24})}, {in({20, 24})}, {out({2, 9, 20}), true}, {in({20})}, {in({2, 9, 20})}, {out({2, 9, 20})}},
+        {{task_of(ComputeOp::matmul, "linear"), {{0, kRead}, {1, kRead}, {2, kWrite}, {3, kRead}}, {}, {1}},
+         {task_of(ComputeOp::add), {{first ? 2 : 4, kRead}, {first ? 4 : 2, kRead}, {5, kWrite}}}}};
+    check_fusion(c, {k16, k32, k64});
+    c.tensors[2].unseen = false;  // Somebody else reads the product.
+    CHECK_FALSE(taken(c, k16));
+  }
+}
+
+TEST_CASE("fused: a product and GELU's gradient", "[fused]") {
+  ON_A_DEVICE();
+  FusedCase c{"product and GELU's gradient",
+              {{in({12, 24})}, {out({2, 9, 24}), true}, {in({2, 9, 12})}, {in({2, 9, 24})}, {out({2, 9, 24})}},
+              {{task_of(ComputeOp::matmul, "linear_input_grad"), {{0, kRead}, {1, kWrite}, {2, kRead}}},
+               {task_of(ComputeOp::activation_grad, "gelu_tanh"), {{1, kRead}, {3, kRead}, {4, kWrite}}}}};
+  check_fusion(c, {k16});
+}
+
+TEST_CASE("fused: gradients of a weight and its bias, added to what is there or to zeros", "[fused]") {
+  ON_A_DEVICE();
+  for (const bool zeros : {true, false}) {
+    const auto sums = [zeros](std::vector<std::int64_t> shape) {
+      OperandSlot out = inout(std::move(shape), Holds::sums);
+      if (zeros) out.values.assign(count(out.shape), 0.0);
+      return out;
+    };
+    // The second output begins at element 10 of the bias: not at 16 bytes.
+    FusedCase c{"gradients of weight and bias",
+                {{in({2, 9, 24})}, {sums({26, 24})}, {in({2, 9, 10})}, {in({2, 9, 16})}, {sums({26})}},
+                {{accumulating(task_of(ComputeOp::matmul, "linear_weight_grad")),
+                  {{0, kRead}, {1, kUpdate}, {2, kRead}, {3, kRead}}},
+                 {accumulating(task_of(ComputeOp::add, "column_sum")), {{2, kRead}, {3, kRead}, {4, kUpdate}}}},
+                zeros};
+    check_fusion(c, {k16, k32});
+  }
+}
+
+TEST_CASE("fused: all gradients of a norm, and of the residual beside it", "[fused]") {
+  ON_A_DEVICE();
+  for (const char* norm : {"layer_norm", "rms_norm"})
+    for (const bool adds : {true, false})
+      for (const std::int64_t width : {64, 1280}) {
+        const bool biased = std::string_view(norm) == "layer_norm";
+        const std::vector<std::int64_t> shape{2, 37, width};
+        FusedCase c{adds ? "gradients of norm and residual" : "gradients of norm",
+                    {{in(shape)},
+                     {in(shape)},
+                     {in({width})},
+                     {out(shape), adds},
+                     {inout({width}, Holds::sums)},
+                     {inout({width}, Holds::sums)},
+                     {in(shape)},
+                     {out(shape)}},
+                    {{task_of(ComputeOp::norm_grad, norm), {{0, kRead}, {1, kRead}, {2, kRead}, {3, kWrite}}},
+                     {accumulating(task_of(ComputeOp::norm_grad, norm)), {{0, kRead}, {1, kRead}, {4, kUpdate}}}}};
+        if (biased) c.steps[1].operands.emplace_back(5, kUpdate);
+        if (adds)
+          c.steps.push_back({task_of(ComputeOp::add), {{3, kRead}, {6, kRead}, {7, kWrite}}});
+        else
+          c.tensors[7].slot.access = kRead;
+        for (TaskOf& s : c.steps) s.task.epsilon = 1e-5;
+        check_fusion(c, width > 64 ? std::initializer_list<ElementType>{k16}
+                                   : std::initializer_list<ElementType>{k16, k32, k64});
+      }
+}
+
+TEST_CASE("fused: the sums of a loss, and its gradient", "[fused]") {
+  ON_A_DEVICE();
+  constexpr std::int64_t kRows = 5, kStored = 48;
+  for (const std::int64_t valid : {48, 40, 43}) {
+    OperandSlot logits = in({1, kRows, kStored}), grad = out({1, kRows, kStored});
+    logits.all = grad.all = {1, kRows, valid};
+    const OperandSlot labels = given(in({1, kRows}, Holds::integers), whole_numbers(kRows, valid, 3));
+    FusedCase c{"loss and its gradient",
+                {{logits},
+                 {labels},
+                 {out({1, kRows}, Holds::sums)},
+                 {out({1, kRows, 2}, Holds::sums)},
+                 {out({1}, Holds::sums)},
+                 {grad}},
+                {{task_of(ComputeOp::cross_entropy, "max"), {{0, kRead}, {2, kWrite}}},
+                 {task_of(ComputeOp::cross_entropy, "sums"), {{0, kRead}, {1, kRead}, {2, kRead}, {3, kWrite}}},
+                 {task_of(ComputeOp::cross_entropy, "loss_of_sums"), {{3, kRead}, {4, kWrite}}},
+                 {task_of(ComputeOp::cross_entropy_grad, "fused"),
+                  {{0, kRead}, {1, kRead}, {5, kWrite}, {2, kRead}, {3, kRead}},
+                  {kRows}}}};
+    check_fusion(c, {k16, k32, k64});
+    c.name = "sums of the loss";
+    c.steps.resize(2);
+    c.tensors[4].slot.access = c.tensors[5].slot.access = kRead;
+    check_fusion(c, {k16, k32, k64});
+  }
+}
+
+TEST_CASE("fused: an update with clipping, the model's copy and cleared gradients", "[fused]") {
+  ON_A_DEVICE();
+  for (const char* adam : {"adamw", "adam"})
+    for (const double largest : {0.5, 1e9}) {
+      FusedCase c{"update",
+                  {{inout({300}, Holds::sums)},
+                   {inout({300}, Holds::sums)},
+                   {inout({300}, Holds::sums)},
+                   {given(inout({300}, Holds::sums), whole_numbers(300, 9, 5))},
+                   {given(in({1}, Holds::sums), {300.0})},
+                   {out({300})}},
+                  {{task_of(ComputeOp::scale, "clip"), {{0, kUpdate}, {4, kRead}}},
+                   {task_of(ComputeOp::optimizer, adam), {{0, kRead}, {1, kUpdate}, {2, kUpdate}, {3, kUpdate}}},
+                   {task_of(ComputeOp::cast, "from_master"), {{1, kRead}, {5, kWrite}}},
+                   {task_of(ComputeOp::fill, "zeros"), {{0, kWrite}}}}};
+      c.steps[0].task.scalars = {largest};
+      c.steps[1].task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-8};
+      check_fusion(c, {k16});
+      c.tensors[5].slot.access = kRead;
+      c.steps.erase(c.steps.begin() + 2);  // Without a copy in 16 bits.
+      check_fusion(c, {k32, k64});
+    }
+}
+
+TEST_CASE("fused: networks train as they do task by task", "[fused]") {
+  ON_A_DEVICE();
+  for (const Net net : {Net::gpt, Net::llama}) {
+    INFO("network " << static_cast<int>(net));
+    const Program program = fused_job(net).lower();
+    const FusedTraining fused = train_fused(program, 3, Numerics::fp64, true);
+    check_trains_the_same(train_fused(program, 3, Numerics::fp64, false), fused, 1e-9);
+    for (const char* name : {"gradients of norm and residual", "loss and its gradient", "update"}) {
+      INFO(name);
+      CHECK(fused.fused.count(name) > 0);
+    }
+    // GPT's residuals are added with dropout.
+    CHECK((fused.fused.count("product and addition") > 0) == (net == Net::llama));
+  }
+}
+
+TEST_CASE("fused: mixed precision trains as task by task, to rounding", "[fused]") {
+  ON_A_DEVICE();
+  Job job = fused_job(Net::gpt);
+  job.workload.training.precision = Precision::bf16_mixed;
+  const Program program = job.lower();
+  const FusedTraining fused = train_fused(program, 2, Numerics::plan, true),
+                      apart = train_fused(program, 2, Numerics::plan, false);
+  for (std::size_t s = 0; s < 2; ++s) CHECK(fused.losses[s] == Approx(apart.losses[s]).epsilon(0.01));
+  for (const char* name : {"product and GELU", "product and GELU's gradient", "gradients of weight and bias"}) {
+    INFO(name);
+    CHECK(fused.fused.count(name) > 0);
+  }
+}
+
+TEST_CASE("fused: gradients are zeros for the first microbatch, and not for the second", "[fused]") {
+  const Program program = fused_job(Net::gpt).lower();
+  const RankPlan plan(program, 0);
+  const std::vector<bool> zeros = adds_to_zeros(plan);
+  std::map<int, std::pair<int, int>> of_microbatch;  // Those onto zeros, and all.
+  for (std::size_t i = 0; i < zeros.size(); ++i) {
+    const auto* task = std::get_if<ComputeTask>(&plan.step()[i].task->kind);
+    if (task == nullptr || operator_name(*task) != "matmul.linear_weight_grad") continue;
+    auto& [fresh, all] = of_microbatch[plan.step()[i].at.microbatch];
+    fresh += zeros[i] ? 1 : 0, ++all;
+  }
+  REQUIRE(of_microbatch.size() == 2);
+  CHECK(of_microbatch[0].first == of_microbatch[0].second);
+  CHECK(of_microbatch[1].first == 0);
+}
+
+TEST_CASE("one by one: the host hears of each task before it is issued, and errors name theirs") {
+  ON_A_DEVICE();
+  const Program program = fused_job(Net::gpt).lower();
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  std::vector<std::string> heard;
+  const auto device = open_cuda_device(
+      {.numerics = Numerics::fp32, .on_task = [&](std::string_view task) { heard.emplace_back(task); }});
+  LocalWorld world(1);
+  const auto transport = world.transport(0);
+  Executor executor(program, *device, *transport, *data, {.fuse = false});
+  (void)executor.step();
+  const RankPlan plan(program, 0);
+  REQUIRE(heard.size() == plan.step().size());
+  for (std::size_t i = 0; i < heard.size(); ++i) CHECK(heard[i] == name_of(plan.step()[i]));
+  const auto fails = [] { throw Error(ErrorKind::check_failed, "an illegal address", "cuda"); };
+  try {
+    (void)device->submit(0, {}, {.run = fails, .start = {}, .name = "layer.forward/ln1"});
+    FAIL("nothing was thrown");
+  } catch (const Error& e) {
+    CHECK(e.where == "task 'layer.forward/ln1', cuda");
+  }
+}
