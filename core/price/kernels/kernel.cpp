@@ -74,21 +74,13 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   return c;
 }
 
-/// Constants of filtering are for CUDA cores; what is bound by memory needs four.
-bool has(ConvolutionClass cls, ConvolutionParameter p) {
-  using enum ConvolutionParameter;
-  if (cls == ConvolutionClass::depthwise)
-    return p == efficiency_forward || p == bandwidth_fraction || p == fixed_s || p == overlap_power;
-  return cls == ConvolutionClass::cuda || p != efficiency_transformed;
-}
-
 ConvolutionConstants convolution_group(const CalibrationProfile& p, ConvolutionClass cls) {
   ConvolutionConstants c;
   for (int i = 0; i < kConvolutionParameters; ++i) {
     const auto parameter = static_cast<ConvolutionParameter>(i);
     if (!has(cls, parameter)) continue;
     const std::string_view name = name_of(parameter);
-    const bool share = name.starts_with("efficiency") || parameter == ConvolutionParameter::bandwidth_fraction;
+    const bool share = name.starts_with("efficiency") || name.starts_with("bandwidth");
     nth(c.values, i) = share ? fraction(p, group_of(cls), name) : p.value(group_of(cls), name);
   }
   return c;

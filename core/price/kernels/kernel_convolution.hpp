@@ -4,23 +4,26 @@
 //
 // product      `groups` times C[m,n] += A[m,k] B[k,n] with m output pixels of the batch, n output channels and k input
 //              channels times window, whose patches A are never written (implicit GEMM). The input's gradient has
-//              pixels by input channels, and for a stride of s one such product for each of the s positions; the
-//              weight's gradient has channels by channels times window, and pixels as its depth. Tiles and waves are
-//              those of matrix products (kernel_gemm.hpp); where they leave SMs idle, the depth is divided among them
-//              forward and for weights.
+//              pixels by input channels, and for a stride of s one such product for each of the s positions, each as
+//              deep as the most of the window that falls on one; the weight's gradient has channels by channels times
+//              window, and pixels as its depth, which is divided among idle SMs. Tiles and waves are those of matrix
+//              products (kernel_gemm.hpp). Tensor cores' kernels go through the window position by position: forward
+//              each adds a depth of whole 64 bytes of channels, and for weights each is a product of its own.
+// written      The input's gradient of CUDA cores by way of its patches: one product of pixels by input channels times
+//              window writes them, and a second kernel adds them up.
 // fused        Minimal filtering F(2, 3) along each side, in one kernel: 16 products of pixels / 4 by channels, 2.25
 //              times fewer multiplications than nine of pixels (Winograd 1980; Lavin and Gray 2015, arXiv:1509.09308).
+//              A thread block has all 16 of 128 by 32.
 // transformed  Input, window and output are transformed and written, products run between them: F(4, 3) and F(2, 5)
-// with
-//              36 points each, and tiles of 32 x 32 of a Fourier transform, 1,024 points of two real products each.
+//              with 36 points each, and tiles of 32 x 32 of a Fourier transform, 1,024 points of two real products
+//              each.
 //
 //   Tc = (seconds of its tiles at the peak) / e      Tm = bytes / (f * HBM)
-//   T  = t0 + (Tc^p + Tm^p)^(1/p)                    transformed: T = t0 + Tc + Tm
+//   T  = t0 + (Tc^p + Tm^p)^(1/p)                    written, transformed, weights on CUDA cores: T = t0 + Tc + Tm
 //
-// Filtering is for square windows of 3 or 5 with stride and dilation 1 on CUDA cores: tensor cores compute products
-// faster than such transforms, and cuDNN chose none there for any of 188 measured layers. Rows of the product start on
-// 16 bytes on tensor cores: channels are padded to that. e is told by pass, and apart for up to four input channels,
-// which fill no such row.
+// Filtering is for square windows of 3 or 5 with stride and dilation 1 on CUDA cores, and for weights from 128 input
+// channels on: tensor cores compute products faster than such transforms, and cuDNN chose none there for any of 188
+// measured layers. A window smaller than the stride leaves input unread.
 
 #include <array>
 #include <string_view>
@@ -58,18 +61,32 @@ enum class ConvolutionParameter {
   efficiency_forward,  ///< e of products, by pass, (0, 1].
   efficiency_input_grad,
   efficiency_weight_grad,
-  efficiency_first,        ///< Up to four input channels, any pass.
-  efficiency_transformed,  ///< Of products between transforms, any pass.
+  efficiency_pointwise,    ///< CUDA cores: of weights of a window of 1.
+  efficiency_fused,        ///< CUDA cores: of fused filtering.
+  efficiency_transformed,  ///< CUDA cores: of products between transforms.
   bandwidth_fraction,      ///< f, (0, 1].
-  fixed_s,                 ///< t0.
+  bandwidth_weight_grad,   ///< CUDA cores: f for weights.
+  bandwidth_transformed,   ///< CUDA cores: f of patches and transforms.
+  fixed_s,                 ///< t0, forward and for the input.
+  fixed_weight_grad_s,     ///< t0 for weights.
+  divided_weight_grad_s,   ///< Tensor cores: what each doubling of a divided depth adds to it, three times at most.
+  least_input_grad_s,      ///< Tensor cores: an input's gradient takes no less.
   overlap_power,           ///< p, at least 1.
   tile_penalty_forward,    ///< c of tile_wave, by pass.
   tile_penalty_input_grad,
   tile_penalty_weight_grad,
-  wave_quantisation,  ///< a of tile_wave, [0, 1].
-  strided  ///< What a strided input gradient takes over its own operations: stride^this. 0: nothing, 1: as if dense.
+  wave_quantisation,  ///< Tensor cores: a of tile_wave, [0, 1]. CUDA cores have 1.
+  /// Tensor cores: an input gradient whose window misses positions of its stride takes as often as long, to this
+  /// power. 0: nothing for them, 1: as for others.
+  strided,
+  rewritten_weights,  ///< Tensor cores: how often weights' gradients are moved besides the once.
+  /// 0 or 1. CUDA cores: tiles are chosen by channels alone, not for idle SMs. Tensor cores: none smaller than 128 by
+  /// 128 for weights.
+  coarse_tiles
 };
-inline constexpr int kConvolutionParameters = 13;
+inline constexpr int kConvolutionParameters = 21;
+/// Whether a class of kernels has the constant.
+[[nodiscard]] bool has(ConvolutionClass c, ConvolutionParameter p);
 /// Name of the constant in a calibration profile.
 [[nodiscard]] std::string_view name_of(ConvolutionParameter p);
 
@@ -93,7 +110,7 @@ struct ConvolutionRates {
 };
 
 struct ConvolutionTime {
-  std::string_view algorithm;  ///< "product", "fused" or "transformed".
+  std::string_view algorithm;  ///< "product", "written", "fused" or "transformed".
   Seconds compute, memory, fixed, total;
   double compute_share = 0, memory_share = 0;  ///< As GemmTime's.
 };

@@ -16,7 +16,7 @@ namespace {
 struct Tile {
   double x, y;
 };
-// The last four are those of few channels.
+// In the order of TileSet.
 constexpr std::array<Tile, 12> kTiles{{{256, 128},
                                        {128, 256},
                                        {128, 128},
@@ -29,7 +29,6 @@ constexpr std::array<Tile, 12> kTiles{{{256, 128},
                                        {128, 32},
                                        {32, 128},
                                        {32, 256}}};
-constexpr std::size_t kNarrowTiles = 4;
 
 // std::ceil for sizes far below 2^53, without the call: this loop is the hot path of a sweep.
 double ceiling(double v) {
@@ -40,7 +39,7 @@ double ceiling(double v) {
 double compute_seconds(const GemmShape& s, const GemmConstants& c, const GemmRates& rates) {
   const double peak = rates.peak.value();
   if (c.formula == GemmFormula::tile_wave)
-    return tiled_seconds(s, {c.tile_penalty, c.wave_quantisation, c.k_prologue, peak / rates.sms, rates.sms, 0, false});
+    return tiled(s, {c.tile_penalty, c.wave_quantisation, c.k_prologue, peak / rates.sms, rates.sms}).seconds;
   return gemm_flops(s).value() * (1.0 + c.k_prologue / s.k) / peak;
 }
 
@@ -61,10 +60,10 @@ GemmFormula parse_gemm_formula(std::string_view name) {
               "use soft_roofline or tile_wave");
 }
 
-double tiled_seconds(const GemmShape& s, const TileRates& rates) {
-  double best = std::numeric_limits<double>::infinity();
-  const std::size_t shapes = kTiles.size() - (rates.narrow ? 0 : kNarrowTiles);
-  for (std::size_t i = 0; i < shapes; ++i) {
+TiledProduct tiled(const GemmShape& s, const TileRates& rates) {
+  TiledProduct best{std::numeric_limits<double>::infinity(), 1};
+  for (std::size_t i = 0; i < kTiles.size(); ++i) {
+    if ((rates.tiles >> i) % 2 == 0) continue;
     const auto [x, y] = kTiles[i];
     const double tiles = ceiling(s.m / x) * ceiling(s.n / y) * s.batch;
     const double pieces =
@@ -72,9 +71,11 @@ double tiled_seconds(const GemmShape& s, const TileRates& rates) {
     const double w = tiles * pieces / rates.sms;
     const double waves = std::max(1.0, w + rates.wave_quantisation * (ceiling(w) - w));
     const double penalty = 1.0 + rates.penalty * (1.0 / x + 1.0 / y - 1.0 / 128 - 1.0 / 256);
-    best = std::min(best, waves * x * y * penalty * (s.k / pieces + rates.prologue));
+    if (const double v = waves * x * y * penalty * (s.k / pieces + rates.prologue); v < best.seconds)
+      best = {v, pieces};
   }
-  return best * 2.0 / rates.peak_per_sm;
+  best.seconds *= 2.0 / rates.peak_per_sm;
+  return best;
 }
 
 Flops gemm_flops(const GemmShape& s) { return Flops{2.0 * s.batch * s.m * s.n * s.k}; }

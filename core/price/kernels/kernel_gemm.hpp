@@ -81,6 +81,24 @@ struct GemmTime {
   double memory_share = 0;   ///< The same for memory; both shares and t0/T add to 1.
 };
 
+/// Shapes of tiles that kernels of a library have, as bits: sides in elements of m by n.
+enum TileSet : unsigned {
+  tiles_256x128 = 1U << 0U,
+  tiles_128x256 = 1U << 1U,
+  tiles_128x128 = 1U << 2U,
+  tiles_256x64 = 1U << 3U,
+  tiles_64x256 = 1U << 4U,
+  tiles_128x64 = 1U << 5U,
+  tiles_64x128 = 1U << 6U,
+  tiles_64x64 = 1U << 7U,
+  tiles_256x32 = 1U << 8U,
+  tiles_128x32 = 1U << 9U,
+  tiles_32x128 = 1U << 10U,
+  tiles_32x256 = 1U << 11U
+};
+inline constexpr unsigned kTilesFrom64 = 0xff;   ///< Those of matrix products.
+inline constexpr unsigned kTilesFrom32 = 0xfff;  ///< With those of few channels.
+
 /// What the tiles of tile_wave take, before the efficiency of a large product.
 struct TileRates {
   double penalty = 0;            ///< c.
@@ -90,10 +108,14 @@ struct TileRates {
   int sms = 1;
   /// Where tiles leave SMs idle, k is divided among them into pieces of at least this; 0: never.
   double shortest_depth = 0;
-  bool narrow = false;  ///< Tiles of 32 by 128 and 256, too.
+  unsigned tiles = kTilesFrom64;  ///< Of TileSet, at least one.
 };
-/// Seconds of the best tile at the peak: waves * 2xy * (k + k0) / eff / (Peak / SMs).
-[[nodiscard]] double tiled_seconds(const GemmShape& s, const TileRates& rates);
+struct TiledProduct {
+  double seconds = 0;  ///< At the peak: waves * 2xy * (k + k0) / eff / (Peak / SMs).
+  double pieces = 1;   ///< That k is divided into.
+};
+/// With the best tile.
+[[nodiscard]] TiledProduct tiled(const GemmShape& s, const TileRates& rates);
 
 /// 2 * batch * m * n * k.
 [[nodiscard]] Flops gemm_flops(const GemmShape& s);

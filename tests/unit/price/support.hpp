@@ -43,16 +43,16 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 1e-6);
   }
-  for (const char* cls : {"convolution", "convolution_tensor", "convolution_depthwise"}) {
-    for (const char* e : {"forward", "input_grad", "weight_grad", "first", "transformed"})
-      put(p, cls, "efficiency_" + std::string(e), 0.5);
-    for (const char* pass : {"forward", "input_grad", "weight_grad"})
-      put(p, cls, "tile_penalty_" + std::string(pass), 0);
-    put(p, cls, "wave_quantisation", 0);
-    put(p, cls, "strided", 0);
-    put(p, cls, "bandwidth_fraction", 0.5);
-    put(p, cls, "fixed_s", 2e-6);
-    put(p, cls, "overlap_power", 2);
+  for (int c = 0; c < kConvolutionClasses; ++c) {
+    const auto cls = static_cast<ConvolutionClass>(c);
+    for (int i = 0; i < kConvolutionParameters; ++i) {
+      const auto parameter = static_cast<ConvolutionParameter>(i);
+      const std::string name(name_of(parameter));
+      const bool share = name.starts_with("efficiency") || name.starts_with("bandwidth");
+      if (has(cls, parameter)) put(p, std::string(group_of(cls)), name, share ? 0.5 : 0);
+    }
+    put(p, std::string(group_of(cls)), "fixed_s", 2e-6);
+    put(p, std::string(group_of(cls)), "overlap_power", 2);
   }
   put(p, p.attention, "efficiency_d64", 0.4);
   put(p, p.attention, "efficiency_d128", 0.6);
