@@ -19,8 +19,8 @@ def errors(source, answer_of, folder=record.SOURCES):
     """By row: its kind, its first errors and those of today. `answer_of(scenario, row)` is a prediction or None. Rows
     that were met or refused are left out."""
     configurations = record.read(record.path_of(source, "configurations", folder))
-    values = record.read(record.path_of(source, "values", folder))["rows"]
-    first = record.read(record.path_of(source, "errors", folder))["rows"]
+    values = record.measured(source, folder)
+    first = record.errors_of(source, folder)
     more, met = restated(source, folder), record.met(source, folder)
     out = {}
     for row in configurations["rows"]:

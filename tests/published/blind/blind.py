@@ -3,6 +3,7 @@
 usage: blind.py extract SOURCE --clone GIT_DIR --values FILE [--show]
        blind.py predict SOURCE --values FILE [--program REHEARSE] [--data FOLDER]
        blind.py open SOURCE --values FILE
+       blind.py reread SOURCE --clone GIT_DIR
        blind.py again [SOURCE] [--rows] [--program REHEARSE] [--data FOLDER]
        blind.py report
        blind.py groups
@@ -14,6 +15,8 @@ predict  asks the program for each row and freezes the answers with the program'
          configurations and values. Commit the result before the next step.
 open     takes the values into the record and works out the first errors. Refuses where the predictions are not
          committed as they lie, or where FILE or the configurations are not those that were there when predicting.
+reread   where an extractor turned out to read open values wrongly and was mended: reads them again and writes those that
+         differ to SOURCE/reread.json, beside the frozen ones. Figures then count what was read again.
 again    what the program answers today for rows that are open, beside their first errors; nothing is written. With
          the keys of SOURCE/restated.json, which scenarios got since. --rows prints every row.
 report   first errors by kind, as the page of accuracy has them.
@@ -61,6 +64,22 @@ def extract(source, clone, values_file, show):
     print(f"{source}: {len(rows)} rows")
     for row in rows if show else []:
         print(json.dumps(row, ensure_ascii=False), reading.masked(json.dumps(values[row["id"]])))
+
+
+def reread(source, clone):
+    if not record.opened(source):
+        raise record.Refused(f"{source} is not open: extract it anew")
+    module = importlib.import_module(f"extractors.{source}")
+    first = record.read(record.path_of(source, "values"))["rows"]
+    found = {row["id"]: row["values"] for row in module.rows(reading.Clone(clone, module.SOURCE["commit"]))}
+    missing = set(first) - set(found)
+    if missing:
+        raise record.Refused(f"{source}: {len(missing)} rows are not found any more, such as {min(missing)}")
+    other = {row: found[row] for row, values in first.items() if found[row] != values}
+    if other:
+        record.write(record.path_of(source, "reread"), {"schema": SCHEMA.format("reread"), "source": source,
+                                                        "rows": other})
+    print(f"{source}: {len(other)} of {len(first)} rows differ")
 
 
 # Predict
@@ -200,6 +219,7 @@ def faults_of(source, folder):
             out.append("values are not those whose SHA-256 was frozen")
         elif record.read(paths["errors"])["rows"] != record.first_errors(predictions, values):
             out.append("first errors do not follow from predictions and values")
+        out += [f"{row} was read again and has no values" for row in record.reread(source, folder) if row not in values["rows"]]
     return out + faults_of_history(paths)
 
 
@@ -219,7 +239,7 @@ def faults_of_history(paths):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("extract", "predict", "open", "again", "report", "groups", "check"))
+    parser.add_argument("command", choices=("extract", "predict", "open", "reread", "again", "report", "groups", "check"))
     parser.add_argument("source", nargs="?")
     parser.add_argument("--clone")
     parser.add_argument("--values")
@@ -230,6 +250,8 @@ def main():
     given = parser.parse_args()
     if given.command in ("extract", "predict", "open") and not (given.source and given.values):
         parser.error(f"{given.command} takes a source and --values")
+    if given.command == "reread" and not (given.source and given.clone):
+        parser.error("reread takes a source and --clone")
     try:
         if given.command == "extract":
             extract(given.source, given.clone, given.values, given.show)
@@ -237,6 +259,8 @@ def main():
             predict(given.source, given.values, given.program, os.path.abspath(given.data))
         elif given.command == "open":
             open_values(given.source, given.values)
+        elif given.command == "reread":
+            reread(given.source, given.clone)
         elif given.command == "again":
             sources = [given.source] if given.source else [name for name in record.sources() if record.opened(name)]
             predict_again(sources, given.program, os.path.abspath(given.data), given.rows)

@@ -9,7 +9,7 @@ import record
 def logarithms(source, folder, machines):
     """{(kind, generation, quantity): logarithms of predicted / measured} of one source, before the bias is applied."""
     configurations = record.read(record.path_of(source, "configurations", folder))
-    errors = record.read(record.path_of(source, "errors", folder))["rows"]
+    errors = record.errors_of(source, folder)
     met, out = record.met(source, folder), {}
     for row in configurations["rows"]:
         if row.get("seen") or row["id"] in met or "refused" in errors[row["id"]]:

@@ -71,7 +71,8 @@ def figures(folder, root):
     for source in (name for name in record.sources(folder) if record.opened(name, folder)):
         configurations = record.read(record.path_of(source, "configurations", folder))
         predictions = record.read(record.path_of(source, "predictions", folder))["rows"]
-        errors = record.read(record.path_of(source, "errors", folder))["rows"]
+        errors = record.errors_of(source, folder)
+        first, again = record.read(record.path_of(source, "errors", folder))["rows"], record.reread(source, folder)
         opened.append(source)
         where, met = os.path.join(folder, source), record.met(source, folder)
         for kind, rows in scaling.read_rows(source, folder, lambda name: machines.of(name, where),
@@ -95,6 +96,10 @@ def figures(folder, root):
             for quantity in set(groups) & set(error):
                 for name in names:
                     groups[quantity].setdefault(name, []).append((source, error[quantity]))
+                if quantity in again.get(row["id"], ()):
+                    for name, of in ((f"{KINDS[row['kind']]}, read again", error),
+                                     (f"{KINDS[row['kind']]}, as first read", first[row["id"]])):
+                        groups[quantity].setdefault(("reread", name), []).append((source, of[quantity]))
     out = {quantity: by_group(members) for quantity, members in groups.items()}
     efficiency = {kind: scaling.summary(pairs, quantile) for kind, pairs in sorted(scaled.items()) if pairs}
     return {**out, "scaling": efficiency, "sources": len(opened), "refused": refused, "seen": seen, "no_fit": no_fit}
@@ -132,6 +137,18 @@ def scaling_table(of):
     return "\n".join(lines)
 
 
+def reread_words(figures):
+    if not figures:
+        return ""
+    return f"""Logs of these rows were first read wrongly, which their values' readers found out when they were open: the rate that
+BERT's logs of MLPerf print last counts samples that were planned and never trained. They were read again, all by one
+rule; predictions stayed as they were frozen. Above, what was read again counts:
+
+{table("rows", figures, FIGURES)}
+
+"""
+
+
 def section(of):
     time, memory = of["step_time"], of["peak_memory"]
     reasons = [f"| {reason} | {rows} |" for reason, rows in of["refused"].items()]
@@ -152,7 +169,7 @@ Lots were opened one after another, and mechanisms mended in between by what a l
 
 {table("source", time["sources"], without_sources)}
 
-Efficiency of more GPUs against the fewest of the same job, at the same work for each. Errors are points, predicted
+{reread_words(time.get("reread", {}))}Efficiency of more GPUs against the fewest of the same job, at the same work for each. Errors are points, predicted
 less measured:
 
 {scaling_table(of["scaling"])}

@@ -6,6 +6,7 @@ sources/SOURCE/values.json          what was measured; committed after the predi
 sources/SOURCE/errors.json          the first errors: predicted / measured - 1
 sources/SOURCE/met.json             rows of which it came out later that somebody had met their values; may be missing
 sources/SOURCE/doubted.json         rows whose log turned out to time something else than steps; may be missing
+sources/SOURCE/reread.json          values of rows whose log was read wrongly, read again; may be missing
 sources/SOURCE/restated.json        keys that scenarios got after the prediction, as the source states them; may be missing
 """
 import copy
@@ -108,6 +109,24 @@ def first_errors(predictions, values):
         out[name] = {quantity: compared(predicted, measured[quantity], quantity)
                      for quantity in QUANTITIES if quantity in measured and quantity in predicted}
     return out
+
+
+def reread(source, folder=SOURCES):
+    """Values of rows whose log was read wrongly, as it has to be read: {id: values}."""
+    path = path_of(source, "reread", folder)
+    return read(path)["rows"] if os.path.exists(path) else {}
+
+
+def measured(source, folder=SOURCES):
+    """What was measured, by row, with what was read again in the place of what was first read."""
+    return {**read(path_of(source, "values", folder))["rows"], **reread(source, folder)}
+
+
+def errors_of(source, folder=SOURCES):
+    """The errors of the frozen predictions, by row: against what was read again where something was."""
+    again = reread(source, folder)
+    predictions = read(path_of(source, "predictions", folder))
+    return {**read(path_of(source, "errors", folder))["rows"], **first_errors(predictions, {"rows": again})}
 
 
 # What git says

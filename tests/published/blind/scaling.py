@@ -55,7 +55,7 @@ def read_rows(source, folder, machine_of, unseen):
     """Rows of one source for efficiencies(), by kind. Those of which anything was met are left out."""
     configurations = record.read(record.path_of(source, "configurations", folder))
     predictions = record.read(record.path_of(source, "predictions", folder))["rows"]
-    values = record.read(record.path_of(source, "values", folder))["rows"]
+    values = record.measured(source, folder)
     out = {}
     for row in filter(unseen, configurations["rows"]):
         pair = seconds(predictions, values, row["id"])

@@ -14,6 +14,7 @@ import page
 import reading
 import record
 import scaling
+from extractors import mlperf
 
 CONFIGURATIONS = {"schema": "rehearse/blind_configurations/v1", "source": "toy", "lot": 1,
                   "base": {"cluster": {"machine": "toy"}, "training": {"optimizer": "sgd"}},
@@ -104,6 +105,33 @@ class Record(unittest.TestCase):
         blind.write_errors("toy", record.read(self.path("predictions")))
         self.commit("configurations", "predictions", "values", "errors")
         self.assertRegex(" ".join(self.faults()), "values are no younger than the predictions")
+
+    def test_what_was_read_again_counts_and_what_was_frozen_stays(self):
+        self.opened()
+        record.write(self.path("reread"), {"source": "toy", "rows": {"a": {"step_time": 2.0}}})
+        self.assertEqual(record.errors_of("toy", self.folder)["a"]["step_time"]["error"], -0.4)
+        self.assertEqual(record.errors_of("toy", self.folder)["b"], {"refused": "no such layer"})
+        self.assertEqual(record.read(self.path("errors"))["rows"]["a"]["step_time"]["error"], 0.2)
+        self.assertEqual(record.measured("toy", self.folder)["a"], {"step_time": 2.0})
+        self.assertEqual(self.faults(), [])
+        record.write(self.path("reread"), {"source": "toy", "rows": {"c": {"step_time": 2.0}}})
+        with self.assertRaises(KeyError):
+            record.errors_of("toy", self.folder)
+        self.assertIn("toy: c was read again and has no values", self.faults())
+
+    def test_rates_of_bert_are_of_samples_that_were_trained(self):
+        def log(*events):
+            return [{"key": key, "value": value, "time_ms": at, "metadata": {"epoch_num": samples}}
+                    for key, value, at, samples in events]
+
+        ends = log(("run_start", None, 1000, 0), ("run_stop", None, 11000, 0), ("train_samples", 50000, 11000, 0))
+        counted = log(("eval_accuracy", 0.4, 3000, 10000), ("eval_accuracy", 0.5, 5000, 20000))
+        tracked = log(("tracked_stats", {"throughput": 1}, 0, 0), ("tracked_stats", {"throughput": 7}, 0, 0))
+        self.assertEqual(mlperf.rates(ends), [5000])
+        self.assertEqual(mlperf.rates(ends + log(("eval_accuracy", 0.4, 3000, 1))), [5000])
+        self.assertEqual(mlperf.rates(ends + counted), [5000])
+        self.assertEqual(mlperf.rates(ends + counted + tracked), [7])
+        self.assertEqual(mlperf.entries("{'training_sequences_per_second': 9000.0}"), [])
 
     def test_rows_are_predicted_again_beside_their_first_errors(self):
         self.opened()

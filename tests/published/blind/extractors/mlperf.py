@@ -35,13 +35,13 @@ MACHINES = [
 # Bytes of BERT-large's gradients in fp16, of which NVIDIA's LAMB makes --dwu-num-blocks blocks.
 BERT_GRADIENTS = 2 * 336e6
 IMAGES = 1281167
+FEWEST_SAMPLES = 1000  # Of a count of samples; epochs are fewer.
 FEWEST_STEPS = 30  # In an epoch, for its time in the log to be the device's.
 
 
 def entries(text):
-    """What the log says, line by line; and the rate that BERT of 2020 prints of its whole run."""
-    run = re.search(r"'training_sequences_per_second': ([0-9.]+)", text)
-    out = [{"key": "run_throughput", "value": float(run.group(1))}] if run else []
+    """What the log says, line by line."""
+    out = []
     for found in LOG.finditer(text):
         try:
             out.append(json.loads(found.group(1)))
@@ -55,20 +55,36 @@ def last(log, key):
     return found[-1] if found else None
 
 
+def between(points):
+    """Rates between points (samples so far, milliseconds), those apart that are in order."""
+    points = sorted(points)
+    return [1000 * (many - few) / (after - before) for (few, before), (many, after) in zip(points, points[1:])
+            if many > few and after > before]
+
+
 def rates(log):
-    """Samples per second, epoch by epoch without the first: as the log states them, else by the times of its epochs."""
-    if last(log, "run_throughput"):
-        return [last(log, "run_throughput")]
+    """Samples per second, as the log counts them: epoch by epoch without the first, where it states their rate; else
+    between evaluations, of which later rounds say the samples so far; else by the times of epochs; else of the whole
+    run, by the samples that it trained. BERT's `training_sequences_per_second` is none of these: it divides the samples
+    that were planned by the time that was taken, and runs end before their plan does."""
     stated = [entry["value"] for entry in log if entry["key"] == "throughput"]
     tracked = [entry["value"] for entry in log if entry["key"] == "tracked_stats" and isinstance(entry["value"], dict)]
     tracked = [value["throughput"] for value in tracked if "throughput" in value]
     if stated or tracked:
         return stated[1:] or tracked[1:] or tracked
-    starts = [entry["time_ms"] for entry in log if entry["key"] == "epoch_start"]
-    stops = [entry["time_ms"] for entry in log if entry["key"] == "epoch_stop"]
-    if len(starts) < 3:
-        return []
-    return [1000 * IMAGES / (stop - start) for start, stop in zip(starts[1:], stops[1:])]
+    counted = between((entry["metadata"]["epoch_num"], entry["time_ms"]) for entry in log
+                      if entry["key"] == "eval_accuracy" and entry["metadata"].get("epoch_num", 0) >= FEWEST_SAMPLES)
+    if counted:
+        return counted
+    times = {key: [entry["time_ms"] for entry in log if entry["key"] == key]
+             for key in ("epoch_start", "epoch_stop", "run_start", "run_stop")}
+    if len(times["epoch_start"]) >= 3:
+        return [1000 * IMAGES / (stop - start)
+                for start, stop in zip(times["epoch_start"][1:], times["epoch_stop"][1:])]
+    samples = last(log, "train_samples")
+    if samples and times["run_start"] and times["run_stop"]:
+        return [1000 * samples / (times["run_stop"][-1] - times["run_start"][0])]
+    return []
 
 
 def by_catalogue(system, gpus):
