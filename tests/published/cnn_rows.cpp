@@ -2,6 +2,7 @@
 #include "core/config/settings/choices.hpp"
 #include "core/config/settings/strategy.hpp"
 #include "core/strategy/workload.hpp"
+#include "tests/published/convolution_level.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -115,7 +116,7 @@ Workload workload_of(const ModelLibrary& library, const CnnRow& row) {
 double price(const CnnJob& job, double level) {
   CalibrationProfile profile = bench(job.row.machine).profile;
   for (auto& [key, constant] : profile.groups.at(std::string(group_of(ConvolutionClass::cuda))).constants)
-    if (key.starts_with("efficiency")) constant.value = std::min(1.0, constant.value * level);
+    if (has_level(key)) constant.value = std::min(1.0, constant.value * level);
   const CostModel cost(*job.cluster, {{job.cluster->parts().front().gpu->id, profile}}, {});
   const double step = estimate(*job.program, cost, job.strategy, 3).step_time.value();
   return static_cast<double>(job.row.batch * job.row.gpus) / step;

@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "tests/published/convolution_level.hpp"
 #include "tests/published/fit/fit_convolutions.hpp"
 #include "tests/published/fit/fit_flash_profiles.hpp"
 
@@ -174,12 +175,12 @@ class Recipe {
     }
   }
 
-  // Constants of the generation before, efficiencies times the level that `group` states.
+  // Constants of the generation before, those that have a level times what `group` states.
   static void carry(KernelCalibration& group, const KernelCalibration& measured) {
     const CalibrationConstant level = group.constants.at("level");
     group.constants.clear();
     for (const auto& [key, constant] : measured.constants)
-      group.constants[key] = key.starts_with("efficiency")
+      group.constants[key] = has_level(key)
                                  ? CalibrationConstant{rounded(constant.value * level.value), level.source, 0, 0}
                                  : CalibrationConstant{constant.value, "carried_kepler", 0, 0};
   }
