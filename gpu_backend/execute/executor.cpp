@@ -13,6 +13,7 @@
 #include "core/program/body.hpp"
 #include "gpu_backend/communicate/message.hpp"
 #include "gpu_backend/execute/fuse/onto_zeros.hpp"
+#include "gpu_backend/execute/fuse/side_by_side.hpp"
 #include "gpu_backend/execute/memory_book.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
@@ -61,6 +62,7 @@ struct Executor::Impl {
   std::vector<Prepared> prepared;
   std::vector<FusedGroup> groups;
   std::vector<int> group_of;  ///< By instruction; -1: done by itself.
+  RowsSideBySide beside;
   std::string not_replayed;   ///< Why not, where it was asked for.
   int issued = 0;             ///< Steps that were issued task by task.
   /// By slot, while there is a recording: it reads them where they are.
@@ -78,12 +80,10 @@ struct Executor::Impl {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
-    for (const Instruction& in : plan.step()) {
-      prepared.push_back(preparation.prepare(in));
-      Prepared& task = prepared.back();
-      if (task.op != nullptr) device.prepare(*task.op, task.call);
-    }
+    for (const Instruction& in : plan.step()) prepared.push_back(preparation.prepare(in));
     find_groups();
+    for (Prepared& task : prepared)
+      if (task.op != nullptr) device.prepare(*task.op, task.call);
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)
@@ -107,6 +107,10 @@ struct Executor::Impl {
     if (options.on_update) std::erase_if(groups, [&](const FusedGroup& g) { return updates(g); });
     for (std::size_t g = 0; g < groups.size(); ++g)
       for (const int m : groups[g].members) nth(group_of, m) = static_cast<int>(g);
+    beside = RowsSideBySide(side_by_side(plan, prepared, groups));
+    for (std::size_t i = 0; i < prepared.size(); ++i)
+      for (std::size_t o = 0; o < prepared[i].call.operands.size(); ++o)
+        prepared[i].call.operands[o].apart = beside.apart(plan.step()[i].operands[o].slot);
   }
   /// Whether somebody wants to see the operands of one of its tasks.
   [[nodiscard]] bool updates(const FusedGroup& g) const {
@@ -116,8 +120,11 @@ struct Executor::Impl {
 
   void take(int slot) {
     const StorageSlot& s = nth(plan.slots(), slot);
+    const std::size_t each = size_of(type_of(s));
     nth(storage, slot) =
-        device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
+        beside.apart(slot) > 0
+            ? beside.take(slot, each, device)
+            : device.allocate(static_cast<std::size_t>(s.elements) * each, tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 
@@ -292,10 +299,9 @@ struct Executor::Impl {
   }
 
   void compute(const FusedGroup& group, const std::vector<Placed>& at, std::int64_t step) const {
-    std::vector<FusedCall> calls;
-    for (std::size_t m = 0; m < group.members.size(); ++m) {
-      FusedCall& one =
-          calls.emplace_back(FusedCall{nth(prepared, group.members[m]).call, group.places[m], group.unseen[m]});
+    std::vector<FusedCall> calls = group.calls(prepared);
+    for (std::size_t m = 0; m < calls.size(); ++m) {
+      FusedCall& one = calls[m];
       for (std::size_t i = 0; i < one.call.operands.size(); ++i)
         if (!one.unseen[i]) one.call.operands[i].data = at[m].data(i);
       one.call.step = step;

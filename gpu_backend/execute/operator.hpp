@@ -22,12 +22,17 @@ struct TensorView {
   const Tensor* tensor = nullptr;
   const Held* held = nullptr;  ///< Which global elements these are.
   int layer = 0;               ///< Block position of the instance.
+  /// Elements from where a row begins to where the next does, where rows of several tensors lie side by side
+  /// (fuse/side_by_side.hpp); 0: rows lie one after the other. A row is what the dimensions from 2 on hold.
+  std::int64_t apart = 0;
 
   [[nodiscard]] std::int64_t elements() const { return held->elements(); }
   [[nodiscard]] std::size_t rank() const { return held->extents.size(); }
   [[nodiscard]] std::int64_t extent(std::size_t d) const { return held->extents[d]; }
   /// Product of the extents from dimension `d` on.
   [[nodiscard]] std::int64_t from(std::size_t d) const;
+  /// Elements from row to row, of `width` each.
+  [[nodiscard]] std::int64_t row_stride(std::int64_t width) const { return apart > 0 ? apart : width; }
   [[nodiscard]] bool writes() const { return access != Access::read; }
   template <class T>
   [[nodiscard]] T* as() const {
@@ -83,6 +88,10 @@ struct Operator {
   void (*run64)(const OperatorCall&) = nullptr;
   /// Does beforehand what may not wait until a step is under way (ComputeDevice::prepare); null: nothing.
   void (*prepare)(const OperatorCall&) = nullptr;
+  /// Operands, by number, that it does at once where they lie side by side in this order. Null: none.
+  std::vector<std::size_t> (*beside)(const OperatorCall&) = nullptr;
+  /// Whether rows of an operand may lie apart (TensorView::apart). Null: of none.
+  bool (*takes_apart)(const OperatorCall&, std::size_t operand) = nullptr;
   void operator()(const OperatorCall& call, Numerics numerics) const {
     (numerics == Numerics::fp64 ? run64 : run32)(call);
   }

@@ -119,8 +119,8 @@ __global__ void rope_kernel(const T* x, T* y, RopeShape z, int direction) {
   const std::int64_t half = z.turning / 2, beyond = z.width - z.turning;
   for (std::int64_t t = blockIdx.x; t < z.batch * z.sequence; t += gridDim.x) {
     const auto position = static_cast<double>(z.positions.at(t % z.sequence));
-    const T* from = x + t * z.heads * z.width;
-    T* to = y + t * z.heads * z.width;
+    const T* from = x + t * z.from_apart;
+    T* to = y + t * z.to_apart;
     for (std::int64_t base = 0; base < half; base += kAngles) {
       const int count = static_cast<int>(half - base < kAngles ? half - base : kAngles);
       __syncthreads();  // Whoever still turns by the last angles.
@@ -206,7 +206,8 @@ void rope(cudaStream_t stream, Reals x, Reals y, const RopeShape& z, int directi
       launch(kernel, dim3(blocks_for(z.batch * z.sequence)), dim3(kThreads), 0, stream, in<T>(x), out<T>(y), z,
              direction);
     };
-    if (z.turning / 2 % kTurnedAtOnce == 0 && z.width % kTurnedAtOnce == 0)
+    if (z.turning / 2 % kTurnedAtOnce == 0 && z.width % kTurnedAtOnce == 0 && z.from_apart % kTurnedAtOnce == 0 &&
+        z.to_apart % kTurnedAtOnce == 0)
       start(&rope_kernel<kTurnedAtOnce, T>);
     else
       start(&rope_kernel<1, T>);

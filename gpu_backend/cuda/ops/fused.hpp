@@ -16,6 +16,7 @@ void one_by_one(FusedCalls calls);
 
 [[nodiscard]] const std::vector<Fusion>& fused_products();
 [[nodiscard]] const std::vector<Fusion>& fused_passes();
+[[nodiscard]] const std::vector<Fusion>& fused_rotations();
 /// All of them.
 [[nodiscard]] const std::vector<Fusion>& fusions();
 

@@ -39,7 +39,7 @@ constexpr std::int64_t kAuxMultiple = 8;  // Elements of a row that an epilogue 
          calls[1].call.operand(other).type == calls[0].call.operand(2).type;
 }
 void run_addition(FusedCalls calls) {
-  GemmCall g = linear_product(calls[0].call, 0, 0);
+  GemmCall g = linear_product(calls[0].call, linear_outputs(calls[0].call).front(), 0);
   g.c.data = calls[1].call.operand(2).data;
   g.added = calls[1].call.operand(other_term(calls)).data;
   g.beta = 1;
@@ -54,7 +54,7 @@ void run_addition(FusedCalls calls) {
          calls[1].places[0] == calls[0].places[2] && linear.operand(1).extent(0) % kAuxMultiple == 0;
 }
 void run_gelu(FusedCalls calls) {
-  GemmCall g = linear_product(calls[0].call, 0, 0);
+  GemmCall g = linear_product(calls[0].call, linear_outputs(calls[0].call).front(), 0);
   g.epilogue = Epilogue::gelu;
   g.aux = calls[0].unseen[2] ? nullptr : calls[0].call.operand(2).data;
   g.c.data = calls[1].call.operand(1).data;
@@ -69,7 +69,7 @@ void run_gelu(FusedCalls calls) {
          calls[1].places[0] == calls[0].places[1] && product.operand(0).extent(1) % kAuxMultiple == 0;
 }
 void run_gelu_grad(FusedCalls calls) {
-  GemmCall g = input_grad_product(calls[0].call, 0, 0);
+  GemmCall g = input_grad_product(calls[0].call, input_grad_terms(calls[0].call).front(), 0);
   g.epilogue = Epilogue::gelu_grad;
   g.aux = calls[1].call.operand(1).data;
   g.c.data = calls[1].call.operand(2).data;
@@ -93,8 +93,8 @@ void run_bias_grad(FusedCalls calls) {
   std::vector<GemmCall> products;
   std::int64_t row = 0;
   bool offered = true;
-  for (std::size_t i = 0; i + 2 < weight.operands.size(); ++i) {
-    GemmCall& g = products.emplace_back(weight_grad_product(weight, i, row));
+  for (const Together& outputs : weight_grad_terms(weight)) {
+    GemmCall& g = products.emplace_back(weight_grad_product(weight, outputs, row));
     g.epilogue = Epilogue::row_sums;
     g.row_sums = const_cast<std::byte*>(element_at(sum, row));
     if (!bias.onto_zeros || !aligned(g.row_sums))
