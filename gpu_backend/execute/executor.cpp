@@ -455,6 +455,7 @@ const std::string& Executor::not_replayed_because() const { return impl_->not_re
 void Executor::drain() { impl_->drain(); }
 std::int64_t Executor::next_step() const { return impl_->next_step; }
 const std::vector<FusedGroup>& Executor::groups() const { return impl_->groups; }
+const std::vector<SideBySide>& Executor::beside() const { return impl_->beside.all(); }
 void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
 
 std::vector<Executor::Persistent> Executor::persistent() {

@@ -23,6 +23,7 @@ namespace {
 struct SharedTensor {
   OperandSlot slot;
   bool unseen = false;
+  bool spent = false;  ///< Nobody reads it afterwards.
 };
 struct TaskOf {
   ComputeTask task;
@@ -110,11 +111,12 @@ CallsOf calls_of(const FusedCase& c, ElementType type, Observations& observed) {
     Laid& laid = out.laid.emplace_back(lay_out(out.cases[s], type));
     laid.call.observed = &observed;
     laid.call.onto_zeros = c.onto_zeros;
-    FusedCall& one = out.calls.emplace_back(FusedCall{laid.call, {}, {}});
+    FusedCall& one = out.calls.emplace_back(FusedCall{laid.call, {}, {}, {}});
     for (const auto& [tensor, access] : c.steps[s].operands) {
       const auto n = static_cast<std::int64_t>(count(nth(c.tensors, tensor).slot.shape));
       one.places.push_back({tensor, 0, n});
       one.unseen.push_back(nth(c.tensors, tensor).unseen);
+      one.spent.push_back(nth(c.tensors, tensor).spent);
     }
   }
   return out;
@@ -155,7 +157,7 @@ void check_fusion(const FusedCase& c, std::initializer_list<ElementType> types) 
     const AfterTasks expected = by_tasks_on_cpu(c, type), actual = as_one_on_device(c, type);
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
       INFO(c.name << ", tensor " << i << ", " << 8 * size_of(type) << " bits");
-      if (!c.tensors[i].unseen) CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
+      if (!c.tensors[i].unseen && !c.tensors[i].spent) CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
     }
     CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared},
                    {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));
@@ -182,6 +184,7 @@ struct FusedTraining {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<double>> tensors;
   std::multiset<std::string_view> fused;
+  std::multiset<std::string> beside;  ///< Tensors side by side, by their names.
 };
 
 FusedTraining train_fused(const Program& program, int steps, Numerics numerics, bool fuse) {
@@ -198,6 +201,12 @@ FusedTraining train_fused(const Program& program, int steps, Numerics numerics, 
   }
   executor.drain();
   for (const FusedGroup& g : executor.groups()) out.fused.insert(g.how->name);
+  const RankPlan plan(program, 0);
+  for (const SideBySide& all : executor.beside()) {
+    std::string names;
+    for (const int slot : all.slots) names += nth(program.tensors, nth(plan.slots(), slot).tensor).name + " ";
+    out.beside.insert(names);
+  }
   for (const Executor::Persistent& p : executor.persistent()) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.held->elements()) * size_of(p.type));
     device->read(*p.storage, 0, bytes);
@@ -284,6 +293,58 @@ TEST_CASE("fused: gradients of a weight and its bias, added to what is there or 
                  {accumulating(task_of(ComputeOp::add, "column_sum")), {{2, kRead}, {3, kRead}, {4, kUpdate}}}},
                 zeros};
     check_fusion(c, {k16, k32});
+  }
+}
+
+TEST_CASE("fused: a product whose queries and keys are turned, and its gradients", "[fused]") {
+  ON_A_DEVICE();
+  const std::vector<std::int64_t> q{2, 9, 4, 8}, k{2, 9, 2, 8};
+  FusedCase forward{"product and rotations",
+                    {{in({2, 9, 24})},
+                     {in({64, 24})},
+                     {out(q), true},
+                     {out(k), true},
+                     {out(k)},
+                     {in({64})},
+                     {out(q)},
+                     {out(k)}},
+                    {{task_of(ComputeOp::matmul, "linear"),
+                      {{0, kRead}, {1, kRead}, {2, kWrite}, {3, kWrite}, {4, kWrite}, {5, kRead}},
+                      {},
+                      {1}},
+                     {task_of(ComputeOp::rope), {{2, kRead}, {6, kWrite}}},
+                     {task_of(ComputeOp::rope), {{3, kRead}, {7, kWrite}}}}};
+  for (std::size_t i : {1, 2}) forward.steps[i].task.scalars = {8, 10000};
+  check_fusion(forward, {k16, k32, k64});
+  forward.tensors[3].unseen = false;  // Somebody else reads keys as they were.
+  CHECK_FALSE(taken(forward, k16));
+
+  const TaskOf input{task_of(ComputeOp::matmul, "linear_input_grad"),
+                     {{0, kRead}, {1, kWrite}, {6, kRead}, {7, kRead}, {8, kRead}}},
+      weight{accumulating(task_of(ComputeOp::matmul, "linear_weight_grad")),
+             {{2, kRead}, {3, kUpdate}, {6, kRead}, {7, kRead}, {8, kRead}}},
+      bias{accumulating(task_of(ComputeOp::add, "column_sum")), {{6, kRead}, {7, kRead}, {8, kRead}, {9, kUpdate}}};
+  FusedCase backward{"rotations back and gradients of the product",
+                     {{in({64, 24})},
+                      {out({2, 9, 24})},
+                      {in({2, 9, 24})},
+                      {inout({64, 24}, Holds::sums)},
+                      {inout(q), false, true},
+                      {inout(k), false, true},
+                      {out(q), true},
+                      {out(k), true},
+                      {in(k)},
+                      {inout({64}, Holds::sums)}},
+                     {{task_of(ComputeOp::rope_grad), {{5, kRead}, {7, kWrite}}},
+                      {task_of(ComputeOp::rope_grad), {{4, kRead}, {6, kWrite}}}}};
+  for (TaskOf& turn : backward.steps) turn.task.scalars = {8, 10000};
+  for (const std::vector<TaskOf>& gradients : std::vector<std::vector<TaskOf>>{
+           {weight, bias, input}, {input, weight, bias}, {weight, input}, {input, weight}}) {
+    FusedCase c = backward;
+    c.steps.insert(c.steps.end(), gradients.begin(), gradients.end());
+    check_fusion(c, {k16, k32, k64});
+    c.tensors[4].spent = false;
+    CHECK_FALSE(taken(c, k16));
   }
 }
 
@@ -379,6 +440,9 @@ TEST_CASE("fused: networks train as they do task by task", "[fused]") {
       INFO(name);
       CHECK(fused.fused.count(name) > 0);
     }
+    for (const std::string& names : fused.beside) UNSCOPED_INFO(names);
+    // Queries, keys and values, and what is gated, in both directions of every layer and microbatch.
+    CHECK(fused.beside.size() == (net == Net::llama ? 4u : 2u) * 2 * 2);
     // GPT's residuals are added with dropout.
     CHECK((fused.fused.count("product and addition") > 0) == (net == Net::llama));
   }

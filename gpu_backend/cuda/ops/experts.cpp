@@ -42,7 +42,9 @@ template <bool kSigmoid>
 void run_route(const OperatorCall& c) {
   const Routing r = routing(c, kSigmoid);
   route(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(2).as<std::int64_t>(), r);
-  if (c.operands.size() > 3) route_load(stream(c), integers(c.operand(2)), reals(c.operand(3)), r);
+  if (c.operands.size() > 3)
+    route_load(stream(c), integers(c.operand(2)), reals(c.operand(3)), r,
+               c.launch->scratch(count_scratch_bytes(r.tokens * r.k, r.experts)));
 }
 /// weight gradients, scores, choice, scores' gradient, [load]
 template <bool kSigmoid>
@@ -54,8 +56,9 @@ void run_route_grad(const OperatorCall& c) {
 }
 /// choice, counts
 void run_per_expert(const OperatorCall& c) {
-  count_choices(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>(),
-                c.operand(1).elements(), static_cast<std::int64_t>(c.task->scalars.at(0)));
+  const std::int64_t n = c.operand(0).elements(), experts = c.operand(1).elements();
+  count_choices(stream(c), integers(c.operand(0)), n, c.operand(1).as<std::int64_t>(), experts,
+                static_cast<std::int64_t>(c.task->scalars.at(0)), c.launch->scratch(count_scratch_bytes(n, experts)));
 }
 void run_sum_experts(const OperatorCall& c) {
   sum_counts(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>());
@@ -64,11 +67,10 @@ void run_sum_experts(const OperatorCall& c) {
 // ---- permutation. scalars: experts, capacity (0: none), whether buffers are filled up to it
 
 const std::int64_t* rows_of(const OperatorCall& c, const TensorView& choice) {
-  const auto experts = static_cast<std::int64_t>(c.task->scalars.at(0));
-  std::int64_t* rows = numbers(c, choice.elements());
-  rows_of_choices(
-      stream(c), integers(choice), rows, numbers(c, 2 * experts),
-      {choice.elements(), experts, static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0});
+  const Dealing z{choice.elements(), static_cast<std::int64_t>(c.task->scalars.at(0)),
+                  static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0};
+  std::int64_t* rows = numbers(c, z.n);
+  rows_of_choices(stream(c), integers(choice), rows, c.launch->scratch(rows_of_choices_scratch_bytes(z)), z);
   return rows;
 }
 TokenRows token_rows(const TensorView& rows, const TensorView& choice) {

@@ -112,7 +112,17 @@ void run_bias_grad(FusedCalls calls) {
   }
 }
 
+constexpr std::string_view kWeightGrad = "matmul.linear_weight_grad", kBiasGrad = "add.column_sum";
+
 }  // namespace
+
+bool ran_weight_and_bias_grads(FusedCalls calls) {
+  if (calls.size() != 2 || operator_name(*calls[0].call.task) != kWeightGrad ||
+      operator_name(*calls[1].call.task) != kBiasGrad || !takes_bias_grad(calls))
+    return false;
+  run_bias_grad(calls);
+  return true;
+}
 
 const std::vector<Fusion>& fused_products() {
   static const std::vector<Fusion> kAll{
@@ -123,7 +133,7 @@ const std::vector<Fusion>& fused_products() {
        takes_gelu_grad,
        run_gelu_grad},
       {"gradients of weight and bias",
-       {"matmul.linear_weight_grad", "add.column_sum"},
+       {kWeightGrad, kBiasGrad},
        takes_bias_grad,
        run_bias_grad}};
   return kAll;

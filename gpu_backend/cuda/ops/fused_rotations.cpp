@@ -84,7 +84,15 @@ void run_turned(FusedCalls calls) {
 }
 void run_turned_back(FusedCalls calls) {
   for (const FusedCall& turn : calls.first(2)) run_in_place(turn, kTurned);
-  for (const FusedCall& of : calls.subspan(2)) run_task(with_turned(of, calls, kTurned, kResult));
+  std::vector<FusedCall> rest(calls.begin() + 2, calls.end());
+  for (FusedCall& of : rest) of.call = with_turned(of, calls, kTurned, kResult);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const FusedCalls weight_and_bias = FusedCalls(rest).subspan(i, std::min<std::size_t>(2, rest.size() - i));
+    if (ran_weight_and_bias_grads(weight_and_bias))
+      ++i;
+    else
+      run_task(rest[i].call);
+  }
 }
 [[nodiscard]] std::vector<FusedOperand> beside_turned_back(FusedCalls calls) {
   std::vector<FusedOperand> out;

@@ -39,6 +39,7 @@ class RowsSideBySide {
   RowsSideBySide() = default;
   explicit RowsSideBySide(std::vector<SideBySide> all);
 
+  [[nodiscard]] const std::vector<SideBySide>& all() const { return all_; }
   /// Elements from row to row of a slot; 0: it lies by itself.
   [[nodiscard]] std::int64_t apart(int slot) const;
   /// The part of one that does not, of elements of `each` bytes. The first that is taken brings the storage of all,
