@@ -53,6 +53,7 @@ struct Executor::Impl {
   std::vector<std::shared_ptr<Storage>> storage;  ///< By slot; null while it has none.
   MemoryBook memory;
   Observations observed;
+  ReadByHost read_by_host;
   std::int64_t next_step = 0;
   double last_end = 0, moved_before = 0;
   std::unique_ptr<Communicator> control;
@@ -81,6 +82,8 @@ struct Executor::Impl {
     storage.resize(plan.slots().size());
     initialise();
     for (const Instruction& in : plan.step()) prepared.push_back(preparation.prepare(in));
+    number_values(plan, prepared);
+    for (Prepared& task : prepared) task.call.read = &read_by_host;
     find_groups();
     for (Prepared& task : prepared)
       if (task.op != nullptr) device.prepare(*task.op, task.call);
@@ -209,6 +212,7 @@ struct Executor::Impl {
 
   void issue_all() {
     late.clear();
+    read_by_host.clear();
     for (std::size_t i = 0; i < plan.step().size(); ++i) issue(i);
     ++issued;
   }

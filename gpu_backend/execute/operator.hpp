@@ -3,6 +3,7 @@
 // table.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct TensorView {
   /// Elements from where a row begins to where the next does, where rows of several tensors lie side by side
   /// (fuse/side_by_side.hpp); 0: rows lie one after the other. A row is what the dimensions from 2 on hold.
   std::int64_t apart = 0;
+  /// Number of what it holds, among all that tensors come to hold in a step: operands of one number hold the same. -1:
+  /// not known.
+  int value = -1;
 
   [[nodiscard]] std::int64_t elements() const { return held->elements(); }
   [[nodiscard]] std::size_t rank() const { return held->extents.size(); }
@@ -46,6 +50,9 @@ struct Observations {
   std::int64_t tokens = 0;  ///< How many those are.
   double norm_squared = 0;  ///< Of the gradients of all ranks, where they are clipped.
 };
+
+/// What the host has read of a step's tensors of integers, by TensorView::value: reading them waits for the device.
+using ReadByHost = std::map<int, std::vector<std::int64_t>>;
 
 /// Where a device launches what an operator asks for; each device knows its own.
 struct LaunchContext;
@@ -74,6 +81,7 @@ struct OperatorCall {
   /// Whether this rank is the first of those that hold the same elements of operand 0.
   bool first_replica = true;
   Observations* observed = nullptr;
+  ReadByHost* read = nullptr;  ///< Of this step.
   /// Whether all that the task adds to is zeros: it may overwrite instead.
   bool onto_zeros = false;
   /// Set by devices that launch; null on the CPU, whose operators compute before they return.
