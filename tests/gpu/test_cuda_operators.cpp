@@ -230,6 +230,25 @@ TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions
   check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
 }
 
+TEST_CASE("gradients of tables, of many tokens, which are sorted: rows over several tiles, slices, odd widths") {
+  ON_A_DEVICE();
+  constexpr std::int64_t kMany = 4150;
+  std::vector<double> words = whole_numbers(kMany, 60, 3);
+  for (std::size_t t = 0; t < words.size(); t += 3) words[t] = 17;  // A word that many tiles are full of.
+  const OperandSlot tokens = given(in({1, kMany}, Holds::integers), words);
+  const auto grad = [&](std::int64_t first, std::int64_t rows, std::int64_t width) {
+    return OperatorCase{task_of(ComputeOp::embedding_grad),
+                        {tokens, in({1, kMany, width}), inout({rows, width}, Holds::sums)},
+                        {},
+                        {first}};
+  };
+  check(grad(0, 60, 12));
+  check(grad(15, 20, 7));
+  check(grad(100, 5, 8));  // Another rank has all of them.
+  // The same bits, however often.
+  CHECK(on_device(grad(0, 60, 12), ElementType::real32).values == on_device(grad(0, 60, 12), ElementType::real32).values);
+}
+
 TEST_CASE("cross-entropy over a padded slice of the vocabulary") {
   ON_A_DEVICE();
   const auto slice = [](OperandSlot s) {
