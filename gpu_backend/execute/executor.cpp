@@ -63,7 +63,7 @@ struct Executor::Impl {
   std::vector<Prepared> prepared;
   std::vector<FusedGroup> groups;
   std::vector<int> group_of;  ///< By instruction; -1: done by itself.
-  RowsSideBySide beside;
+  SideBySideStorage beside;
   std::string not_replayed;   ///< Why not, where it was asked for.
   int issued = 0;             ///< Steps that were issued task by task.
   /// By slot, while there is a recording: it reads them where they are.
@@ -110,7 +110,7 @@ struct Executor::Impl {
     if (options.on_update) std::erase_if(groups, [&](const FusedGroup& g) { return updates(g); });
     for (std::size_t g = 0; g < groups.size(); ++g)
       for (const int m : groups[g].members) nth(group_of, m) = static_cast<int>(g);
-    beside = RowsSideBySide(side_by_side(plan, prepared, groups));
+    beside = SideBySideStorage(side_by_side(plan, prepared, groups));
     for (std::size_t i = 0; i < prepared.size(); ++i)
       for (std::size_t o = 0; o < prepared[i].call.operands.size(); ++o)
         prepared[i].call.operands[o].apart = beside.apart(plan.step()[i].operands[o].slot);
@@ -459,7 +459,7 @@ const std::string& Executor::not_replayed_because() const { return impl_->not_re
 void Executor::drain() { impl_->drain(); }
 std::int64_t Executor::next_step() const { return impl_->next_step; }
 const std::vector<FusedGroup>& Executor::groups() const { return impl_->groups; }
-const std::vector<SideBySide>& Executor::beside() const { return impl_->beside.all(); }
+const std::vector<SlotsSideBySide>& Executor::beside() const { return impl_->beside.all(); }
 void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
 
 std::vector<Executor::Persistent> Executor::persistent() {

@@ -84,7 +84,7 @@ class Executor {
   /// Tasks of the plan that are done as one.
   [[nodiscard]] const std::vector<FusedGroup>& groups() const;
   /// Tensors of the plan whose rows lie side by side.
-  [[nodiscard]] const std::vector<SideBySide>& beside() const;
+  [[nodiscard]] const std::vector<SlotsSideBySide>& beside() const;
 
  private:
   struct Impl;

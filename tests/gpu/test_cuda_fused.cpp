@@ -42,7 +42,7 @@ FusedTraining train_fused(const Program& program, int steps, Numerics numerics, 
   executor.drain();
   for (const FusedGroup& g : executor.groups()) out.fused.insert(g.how->name);
   const RankPlan plan(program, 0);
-  for (const SideBySide& all : executor.beside()) {
+  for (const SlotsSideBySide& all : executor.beside()) {
     std::string names;
     for (const int slot : all.slots) names += nth(program.tensors, nth(plan.slots(), slot).tensor).name + " ";
     out.beside.insert(names);

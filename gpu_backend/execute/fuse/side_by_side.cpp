@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kAlignment = 16;
 
 /// An operand of an instruction that uses a slot.
-struct Use {
+struct SlotUse {
   int instruction;
   std::size_t operand;
 };
@@ -42,8 +42,8 @@ class SideFinder {
     }
   }
 
-  std::vector<SideBySide> all() {
-    std::vector<SideBySide> out;
+  std::vector<SlotsSideBySide> all() {
+    std::vector<SlotsSideBySide> out;
     std::vector<const PlannedOperand*> wanted;
     const auto take = [&] {
       if (auto found = together(wanted)) {
@@ -70,8 +70,8 @@ class SideFinder {
   [[nodiscard]] const PlannedOperand& operand(int instruction, std::size_t number) const {
     return nth(plan_.step(), instruction).operands.at(number);
   }
-  [[nodiscard]] std::optional<SideBySide> together(const std::vector<const PlannedOperand*>& wanted) const {
-    SideBySide out;
+  [[nodiscard]] std::optional<SlotsSideBySide> together(const std::vector<const PlannedOperand*>& wanted) const {
+    SlotsSideBySide out;
     const PlannedOperand* first = wanted.empty() ? nullptr : wanted.front();
     for (const PlannedOperand* o : wanted) {
       if (!is_whole(*o) || !alike(*first, *o) || taken_.contains(o->slot) || !all_take_apart(*o) ||
@@ -93,7 +93,7 @@ class SideFinder {
     return nth(plan_.program().tensors, o.tensor);
   }
   [[nodiscard]] ElementType type_of(const PlannedOperand& o) const {
-    const Use& use = nth(uses_, o.slot).front();
+    const SlotUse& use = nth(uses_, o.slot).front();
     return nth(prepared_, use.instruction).call.operand(use.operand).type;
   }
   [[nodiscard]] static std::int64_t rows_of(const PlannedOperand& o) {
@@ -111,8 +111,8 @@ class SideFinder {
            tensor(a).dtype == tensor(b).dtype;
   }
   [[nodiscard]] bool all_take_apart(const PlannedOperand& wanted) const {
-    const std::vector<Use>& uses = nth(uses_, wanted.slot);
-    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    const std::vector<SlotUse>& uses = nth(uses_, wanted.slot);
+    return std::all_of(uses.begin(), uses.end(), [&](const SlotUse& use) {
       const Prepared& task = nth(prepared_, use.instruction);
       const PlannedOperand& o = operand(use.instruction, use.operand);
       return task.op != nullptr && task.clear == nullptr && task.op->takes_apart != nullptr &&
@@ -120,25 +120,25 @@ class SideFinder {
              !is_unseen(use);
     });
   }
-  [[nodiscard]] bool is_unseen(const Use& use) const {
+  [[nodiscard]] bool is_unseen(const SlotUse& use) const {
     const std::vector<bool>& of = nth(unseen_, use.instruction);
     return !of.empty() && of[use.operand];
   }
   [[nodiscard]] int first_call(int slot) const {
     int out = static_cast<int>(call_of_.size());
-    for (const Use& use : nth(uses_, slot)) out = std::min(out, nth(call_of_, use.instruction));
+    for (const SlotUse& use : nth(uses_, slot)) out = std::min(out, nth(call_of_, use.instruction));
     return out;
   }
   [[nodiscard]] int last_call(int slot) const {
     int out = -1;
-    for (const Use& use : nth(uses_, slot)) out = std::max(out, nth(call_of_, use.instruction));
+    for (const SlotUse& use : nth(uses_, slot)) out = std::max(out, nth(call_of_, use.instruction));
     return out;
   }
 
   const RankPlan& plan_;
   std::span<const Prepared> prepared_;
   std::span<const FusedGroup> groups_;
-  std::vector<std::vector<Use>> uses_;     ///< By slot.
+  std::vector<std::vector<SlotUse>> uses_;     ///< By slot.
   std::vector<bool> freed_;                ///< By slot.
   std::vector<int> call_of_;               ///< By instruction: itself, or the last of its group.
   std::vector<std::vector<bool>> unseen_;  ///< By instruction in a group, by operand.
@@ -158,26 +158,26 @@ class PartOfStorage final : public Storage {
 
 }  // namespace
 
-std::vector<SideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
+std::vector<SlotsSideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
                                      std::span<const FusedGroup> groups) {
   return SideFinder(plan, prepared, groups).all();
 }
 
-RowsSideBySide::RowsSideBySide(std::vector<SideBySide> all) : all_(std::move(all)), wholes_(all_.size()) {
+SideBySideStorage::SideBySideStorage(std::vector<SlotsSideBySide> all) : all_(std::move(all)), wholes_(all_.size()) {
   for (std::size_t n = 0; n < all_.size(); ++n)
     for (std::size_t s = 0; s < all_[n].slots.size(); ++s) places_[all_[n].slots[s]] = {n, all_[n].offsets[s]};
 }
 
-std::int64_t RowsSideBySide::apart(int slot) const {
+std::int64_t SideBySideStorage::apart(int slot) const {
   const auto at = places_.find(slot);
   return at == places_.end() ? 0 : all_[at->second.number].apart;
 }
 
-std::shared_ptr<Storage> RowsSideBySide::take(int slot, std::size_t each, ComputeDevice& device) {
+std::shared_ptr<Storage> SideBySideStorage::take(int slot, std::size_t each, ComputeDevice& device) {
   const Place& at = places_.at(slot);
   std::shared_ptr<Storage> whole = wholes_[at.number].lock();
   if (!whole) {
-    const SideBySide& all = all_[at.number];
+    const SlotsSideBySide& all = all_[at.number];
     whole = device.allocate(static_cast<std::size_t>(all.rows * all.apart) * each);
     wholes_[at.number] = whole;
   }

@@ -21,7 +21,7 @@
 
 namespace rehearse {
 
-struct SideBySide {
+struct SlotsSideBySide {
   std::vector<int> slots;             ///< In the order in which they lie.
   std::vector<std::int64_t> offsets;  ///< Of each: elements from where a row of all begins.
   std::int64_t rows = 0;
@@ -30,16 +30,16 @@ struct SideBySide {
 
 /// Every slot is in one of them at most: what a group would have comes first, then what operators would, in the step's
 /// order.
-[[nodiscard]] std::vector<SideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
+[[nodiscard]] std::vector<SlotsSideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
                                                    std::span<const FusedGroup> groups);
 
 /// Storage of slots that lie side by side.
-class RowsSideBySide {
+class SideBySideStorage {
  public:
-  RowsSideBySide() = default;
-  explicit RowsSideBySide(std::vector<SideBySide> all);
+  SideBySideStorage() = default;
+  explicit SideBySideStorage(std::vector<SlotsSideBySide> all);
 
-  [[nodiscard]] const std::vector<SideBySide>& all() const { return all_; }
+  [[nodiscard]] const std::vector<SlotsSideBySide>& all() const { return all_; }
   /// Elements from row to row of a slot; 0: it lies by itself.
   [[nodiscard]] std::int64_t apart(int slot) const;
   /// The part of one that does not, of elements of `each` bytes. The first that is taken brings the storage of all,
@@ -51,7 +51,7 @@ class RowsSideBySide {
     std::size_t number = 0;   ///< Of `all_`.
     std::int64_t offset = 0;  ///< Elements.
   };
-  std::vector<SideBySide> all_;
+  std::vector<SlotsSideBySide> all_;
   std::vector<std::weak_ptr<Storage>> wholes_;
   std::map<int, Place> places_;
 };
