@@ -17,6 +17,7 @@ EXPERTS = "the best experts*"
 SORTED_TABLES = "gradients of tables*"
 SORTED_CHOICES = "many choices*"
 BESIDE = "rotations and gates*"
+ATTENTION_BESIDE = "attention of queries*"
 NO_NUMBERS = "scores that are not numbers*"
 ROWS = "rows in expert order*"
 UPDATES = "updates of many tensors"
@@ -96,7 +97,8 @@ MUTATIONS = [
     ("column_sums.cu", "r * from.apart[which] + c", "r * columns + c", SUMS),
     ("pointwise.cu", "to = row * z.grad_apart + column", "to = i", BESIDE),
     ("tables.cu", "T* to = y + t * z.to_apart;", "T* to = y + t * z.from_apart;", BESIDE),
-    ("attention_mma.cu", "kKeys ? z.apart.dk : z.apart.dq", "kKeys ? of_dout : z.apart.dq", TENSOR_CORES),
+    ("attention_mma.cu", "kKeys ? z.apart.dk : z.apart.dq", "kKeys ? of_dout : z.apart.dq",
+     ATTENTION_BESIDE),
     # Experts, updates, casts, the mixer.
     ("dealing.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
     ("experts.cu", "        t.open[e] = A(-2);\n", "", EXPERTS),

@@ -55,9 +55,11 @@ FusedTraining train_fused(const Program& program, int steps, Numerics numerics, 
   return out;
 }
 
+constexpr int kLayers = 4, kMicrobatches = 2;  // Layers of the small networks.
+
 Job fused_job(Net net) {
   Job job = small_job(net);
-  job.microbatches = 2;
+  job.microbatches = kMicrobatches;
   job.workload.kernels.fused_cross_entropy = true;
   job.workload.kernels.attention = AttentionKernel::flash;
   job.workload.kernels.fused_norm = true;
@@ -282,7 +284,7 @@ TEST_CASE("fused: networks train as they do task by task", "[fused]") {
     }
     for (const std::string& names : fused.beside) UNSCOPED_INFO(names);
     // Queries, keys and values, and what is gated, in both directions of every layer and microbatch.
-    CHECK(fused.beside.size() == (net == Net::llama ? 4u : 2u) * 2 * 2);
+    CHECK(fused.beside.size() == (net == Net::llama ? 4u : 2u) * static_cast<std::size_t>(kLayers * kMicrobatches));
     // GPT's residuals are added with dropout.
     CHECK((fused.fused.count("product and addition") > 0) == (net == Net::llama));
   }
