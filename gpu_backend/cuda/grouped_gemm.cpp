@@ -42,8 +42,8 @@ std::optional<GroupedTypes> types_of(const GemmCall& g) {
 constexpr std::int64_t kGroupedAlignment = 16;  // Bytes.
 bool aligned(const GemmOperand& x) {
   const auto bytes = static_cast<std::int64_t>(size_of(x.type));
-  return reinterpret_cast<std::uintptr_t>(x.data) % kGroupedAlignment == 0 && x.stride * bytes % kGroupedAlignment == 0 &&
-         x.next * bytes % kGroupedAlignment == 0;
+  return reinterpret_cast<std::uintptr_t>(x.data) % kGroupedAlignment == 0 &&
+         x.stride * bytes % kGroupedAlignment == 0 && x.next * bytes % kGroupedAlignment == 0;
 }
 bool takes(const GemmCall& g, const GemmCall& first) {
   const auto fits = [](std::int64_t x) { return x > 0 && x <= std::numeric_limits<int>::max(); };
@@ -108,8 +108,8 @@ GroupedGemm::~GroupedGemm() = default;
 bool GroupedGemm::run(cudaStream_t stream, std::span<const GemmCall> products, const Scratch& scratch) {
   if (products.empty()) return true;
   const auto types = types_of(products.front());
-  if (!types || !std::all_of(products.begin(), products.end(),
-                             [&](const GemmCall& g) { return takes(g, products.front()); }))
+  if (!types ||
+      !std::all_of(products.begin(), products.end(), [&](const GemmCall& g) { return takes(g, products.front()); }))
     return false;
   if (!impl_->open()) return false;
   const Groups z(products);

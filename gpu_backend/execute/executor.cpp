@@ -64,8 +64,8 @@ struct Executor::Impl {
   std::vector<FusedGroup> groups;
   std::vector<int> group_of;  ///< By instruction; -1: done by itself.
   SideBySideStorage beside;
-  std::string not_replayed;   ///< Why not, where it was asked for.
-  int issued = 0;             ///< Steps that were issued task by task.
+  std::string not_replayed;  ///< Why not, where it was asked for.
+  int issued = 0;            ///< Steps that were issued task by task.
   /// By slot, while there is a recording: it reads them where they are.
   std::map<int, std::shared_ptr<Storage>> inputs;
   std::unique_ptr<Recording> recording;  ///< Goes first: it calls communicators.
@@ -124,10 +124,9 @@ struct Executor::Impl {
   void take(int slot) {
     const StorageSlot& s = nth(plan.slots(), slot);
     const std::size_t each = size_of(type_of(s));
-    nth(storage, slot) =
-        beside.apart(slot) > 0
-            ? beside.take(slot, each, device)
-            : device.allocate(static_cast<std::size_t>(s.elements) * each, tensor(s.tensor).space);
+    nth(storage, slot) = beside.apart(slot) > 0
+                             ? beside.take(slot, each, device)
+                             : device.allocate(static_cast<std::size_t>(s.elements) * each, tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 

@@ -157,13 +157,15 @@ class DeviceOperands {
   void write(std::size_t i, const std::vector<std::byte>& bytes) {
     const Place& at = places_[i];
     for (std::size_t row = 0; at.width > 0 && row < bytes.size() / at.width; ++row)
-      device_.write(*storage_[at.storage], row * at.apart + at.first, std::span(bytes).subspan(row * at.width, at.width));
+      device_.write(*storage_[at.storage], row * at.apart + at.first,
+                    std::span(bytes).subspan(row * at.width, at.width));
   }
   std::vector<std::byte> read(std::size_t i) {
     const Place& at = places_[i];
     std::vector<std::byte> bytes(bytes_of(i));
     for (std::size_t row = 0; at.width > 0 && row < bytes.size() / at.width; ++row)
-      device_.read(*storage_[at.storage], row * at.apart + at.first, std::span(bytes).subspan(row * at.width, at.width));
+      device_.read(*storage_[at.storage], row * at.apart + at.first,
+                   std::span(bytes).subspan(row * at.width, at.width));
     return bytes;
   }
   /// Tells the call where its operands are.
@@ -197,8 +199,7 @@ inline Result on_device(const OperatorCase& c, ElementType type) {
   for (std::size_t i = 0; i < c.slots.size(); ++i) {
     const std::vector<std::byte> bytes = encoded(laid.values[i], laid.call.operands[i].type);
     // What is only written begins as NaN (all bits set).
-    memory.write(i,
-                 c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
+    memory.write(i, c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
   }
   const Operator* op = device->find(operator_name(c.task));
   REQUIRE(op != nullptr);

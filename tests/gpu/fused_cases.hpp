@@ -144,7 +144,8 @@ inline void check_fusion(const FusedCase& c, std::initializer_list<ElementType> 
     const AfterTasks expected = by_tasks_on_cpu(c, type), actual = as_one_on_device(c, type);
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
       INFO(c.name << ", tensor " << i << ", " << 8 * size_of(type) << " bits");
-      if (!c.tensors[i].unseen && !c.tensors[i].spent) CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
+      if (!c.tensors[i].unseen && !c.tensors[i].spent)
+        CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
     }
     CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared},
                    {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));

@@ -22,8 +22,8 @@ OperandSlot choice(std::int64_t tokens = kTokens) {
   std::vector<double> values;
   const std::int64_t open = tokens > kTokens ? kExperts - 2 : kExperts - 1;
   for (std::int64_t t = 0; t < tokens; ++t) {
-    const auto first = static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) %
-                                                 static_cast<std::uint64_t>(open));
+    const auto first =
+        static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) % static_cast<std::uint64_t>(open));
     values.push_back(static_cast<double>(first + 1));
     values.push_back(static_cast<double>((first + 1 + t % (open - 1)) % open + 1));
   }
@@ -99,9 +99,10 @@ TEST_CASE("many choices, which are sorted: rows in expert order and back, droppe
     check_against_cpu({with_cuda_experts(ComputeOp::permute, "permute", scalars),
                        {in({2, kMany / 2, 8}), in({2, kMany / 2, kChosen}), to, numbers, choice(kMany)}},
                       ElementType::real32);
-    check_against_cpu({with_cuda_experts(ComputeOp::permute_grad, "permute_grad", scalars),
-                       {in({rows, 8}), in({rows}), out({2, kMany / 2, 8}), out({2, kMany / 2, kChosen}), choice(kMany)}},
-                      ElementType::real32);
+    check_against_cpu(
+        {with_cuda_experts(ComputeOp::permute_grad, "permute_grad", scalars),
+         {in({rows, 8}), in({rows}), out({2, kMany / 2, 8}), out({2, kMany / 2, kChosen}), choice(kMany)}},
+        ElementType::real32);
   }
   for (const double most : {0.0, 700.0})
     check_against_cpu({with_cuda_experts(ComputeOp::histogram, "per_expert", {most}),

@@ -141,21 +141,15 @@ TEST_CASE("fused: gradients of a weight and its bias, added to what is there or 
 TEST_CASE("fused: a product whose queries and keys are turned, and its gradients", "[fused]") {
   ON_A_DEVICE();
   const std::vector<std::int64_t> q{2, 9, 4, 8}, k{2, 9, 2, 8};
-  FusedCase forward{"product and rotations",
-                    {{in({2, 9, 24})},
-                     {in({64, 24})},
-                     {out(q), true},
-                     {out(k), true},
-                     {out(k)},
-                     {in({64})},
-                     {out(q)},
-                     {out(k)}},
-                    {{task_of(ComputeOp::matmul, "linear"),
-                      {{0, kRead}, {1, kRead}, {2, kWrite}, {3, kWrite}, {4, kWrite}, {5, kRead}},
-                      {},
-                      {1}},
-                     {task_of(ComputeOp::rope), {{2, kRead}, {6, kWrite}}},
-                     {task_of(ComputeOp::rope), {{3, kRead}, {7, kWrite}}}}};
+  FusedCase forward{
+      "product and rotations",
+      {{in({2, 9, 24})}, {in({64, 24})}, {out(q), true}, {out(k), true}, {out(k)}, {in({64})}, {out(q)}, {out(k)}},
+      {{task_of(ComputeOp::matmul, "linear"),
+        {{0, kRead}, {1, kRead}, {2, kWrite}, {3, kWrite}, {4, kWrite}, {5, kRead}},
+        {},
+        {1}},
+       {task_of(ComputeOp::rope), {{2, kRead}, {6, kWrite}}},
+       {task_of(ComputeOp::rope), {{3, kRead}, {7, kWrite}}}}};
   for (std::size_t i : {1, 2}) forward.steps[i].task.scalars = {8, 10000};
   check_fusion(forward, {k16, k32, k64});
   forward.tensors[3].unseen = false;  // Somebody else reads keys as they were.

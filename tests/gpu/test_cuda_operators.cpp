@@ -77,8 +77,7 @@ TEST_CASE("linear layers: outputs whose rows lie side by side are one product") 
   weight.task.accumulates = true;
   weight.beside = {{2, 3, 4}};
   check(weight);
-  OperatorCase bias{task_of(ComputeOp::add, "column_sum"),
-                    {in({2, 75, 8}), in({2, 75, 40}), inout({48}, Holds::sums)}};
+  OperatorCase bias{task_of(ComputeOp::add, "column_sum"), {in({2, 75, 8}), in({2, 75, 40}), inout({48}, Holds::sums)}};
   bias.beside = {{0, 1}};
   check(bias);
 }
@@ -246,7 +245,8 @@ TEST_CASE("gradients of tables, of many tokens, which are sorted: rows over seve
   check(grad(15, 20, 7));
   check(grad(100, 5, 8));  // Another rank has all of them.
   // The same bits, however often.
-  CHECK(on_device(grad(0, 60, 12), ElementType::real32).values == on_device(grad(0, 60, 12), ElementType::real32).values);
+  CHECK(on_device(grad(0, 60, 12), ElementType::real32).values ==
+        on_device(grad(0, 60, 12), ElementType::real32).values);
 }
 
 TEST_CASE("cross-entropy over a padded slice of the vocabulary") {

@@ -76,8 +76,8 @@ TEST_CASE("a product of matrices that do not fit is refused when it is described
 TEST_CASE("attention has plans on an H200 whose gradients repeat") {
   if (const std::string why = no_driver(); !why.empty()) REHEARSE_SKIP(why);
   const CudnnTarget h200{std::string_view(kH200)};
-  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},    // GPT-2
-                                        {4, 2048, 2048, 32, 8, 64, 64, true},      // Llama
+  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},  // GPT-2
+                                        {4, 2048, 2048, 32, 8, 64, 64, true},    // Llama
                                         // Rows of queries, keys and values side by side, and of their gradients.
                                         {16, 1024, 1024, 12, 12, 64, 64, true, 0, {2304, 2304, 2304, 2304, 2304, 2304}},
                                         {4, 2048, 2048, 32, 8, 64, 64, true, 0, {3072, 3072, 3072, 3072, 3072, 3072}},

@@ -99,7 +99,8 @@ __global__ void forward_kernel(const T* q, const T* k, const T* v, T* out, Acc<T
                 v + place(at.b, from + lane, shared_head, z.keys, z.apart.v, z.v), z.v);
       largest = now;
     }
-    store_row(sum, out + place(at.b, at.row, at.h, z.queries, z.heads * z.v, z.v), z.v, total > A(0) ? A(1) / total : A(0));
+    store_row(sum, out + place(at.b, at.row, at.h, z.queries, z.heads * z.v, z.v), z.v,
+              total > A(0) ? A(1) / total : A(0));
     if (threadIdx.x == 0) lse[(at.b * z.queries + at.row) * z.heads + at.h] = largest + log(total);
   }
 }

@@ -23,7 +23,7 @@ inline constexpr std::int64_t kSortFrom = 4096;
 struct KeyedNumbers {
   std::uint32_t *keys, *sorted_keys;
   int *numbers, *sorted;
-  void* rest;              ///< What CUB borrows.
+  void* rest;  ///< What CUB borrows.
   std::size_t rest_bytes;
 };
 /// Bytes for all of that; keys are at most `most`.
@@ -35,6 +35,7 @@ void sort_by_key(cudaStream_t, const KeyedNumbers& all, std::int64_t n, std::uin
 
 /// How many of `n` values, all from 0 to `kinds` - 1, are each.
 [[nodiscard]] std::size_t histogram_scratch_bytes(std::int64_t n, std::int64_t kinds);
-void histogram(cudaStream_t, const std::int64_t* values, std::int64_t n, int* counts, std::int64_t kinds, void* scratch);
+void histogram(cudaStream_t, const std::int64_t* values, std::int64_t n, int* counts, std::int64_t kinds,
+               void* scratch);
 
 }  // namespace rehearse::cuda

@@ -260,9 +260,9 @@ void silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals y, const GatedRow
 void silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, const GatedRows& z) {
   with_real(dy.type, [&](auto t) {
     using T = decltype(t);
-    each_of_rows<kVector<T>>(
-        stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup), z}, z.rows, z.width,
-        {dy.data, gate.data, up.data, dgate.data, dup.data}, {z.apart, z.grad_apart});
+    each_of_rows<kVector<T>>(stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup), z},
+                             z.rows, z.width, {dy.data, gate.data, up.data, dgate.data, dup.data},
+                             {z.apart, z.grad_apart});
   });
 }
 

@@ -100,9 +100,7 @@ struct SortedTokens {
   const std::uint32_t* rows;
   const int* tokens;
   std::int64_t count;
-  __device__ bool same(std::int64_t a, std::int64_t b) const {
-    return a >= 0 && b < count && rows[a] == rows[b];
-  }
+  __device__ bool same(std::int64_t a, std::int64_t b) const { return a >= 0 && b < count && rows[a] == rows[b]; }
 };
 
 /// Sums of a tile that belong to a row which began before it (0), or goes on behind it (1).

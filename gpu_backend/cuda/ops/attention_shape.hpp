@@ -24,7 +24,8 @@ namespace rehearse::cuda {
 [[nodiscard]] inline AttentionShape attention_grad_shape(const OperatorCall& c) {
   AttentionShape z = attention_shape(c, c.operand(1), c.operand(2), c.operand(3));
   const TensorView &dq = c.operand(6), &dk = c.operand(7), &dv = c.operand(8);
-  z.apart.dq = dq.row_stride(dq.from(2)), z.apart.dk = dk.row_stride(dk.from(2)), z.apart.dv = dv.row_stride(dv.from(2));
+  z.apart.dq = dq.row_stride(dq.from(2)), z.apart.dk = dk.row_stride(dk.from(2)),
+  z.apart.dv = dv.row_stride(dv.from(2));
   return z;
 }
 

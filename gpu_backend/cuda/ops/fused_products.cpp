@@ -132,10 +132,7 @@ const std::vector<Fusion>& fused_products() {
        {"matmul.linear_input_grad", "activation_grad.gelu_tanh"},
        takes_gelu_grad,
        run_gelu_grad},
-      {"gradients of weight and bias",
-       {kWeightGrad, kBiasGrad},
-       takes_bias_grad,
-       run_bias_grad}};
+      {"gradients of weight and bias", {kWeightGrad, kBiasGrad}, takes_bias_grad, run_bias_grad}};
   return kAll;
 }
 

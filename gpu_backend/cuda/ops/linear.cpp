@@ -165,9 +165,18 @@ void key_value_grad(const OperatorCall& c) {
 }
 
 [[maybe_unused]] const bool registered_linear =
-    cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, apart(any(linear), apart_in_linear, beside_in_linear)}) &&
-    cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, apart(any(input_grad), apart_in_linear, beside_in_linear)}) &&
-    cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, apart(any(weight_grad), apart_in_linear, beside_in_linear)}) &&
+    cuda_operators().add({"matmul.linear",
+                          "tokens times a weight, plus bias",
+                          {},
+                          apart(any(linear), apart_in_linear, beside_in_linear)}) &&
+    cuda_operators().add({"matmul.linear_input_grad",
+                          "gradient of the tokens",
+                          {},
+                          apart(any(input_grad), apart_in_linear, beside_in_linear)}) &&
+    cuda_operators().add({"matmul.linear_weight_grad",
+                          "gradient of the weight",
+                          {},
+                          apart(any(weight_grad), apart_in_linear, beside_in_linear)}) &&
     cuda_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, any(linear_piece)}) &&
     cuda_operators().add(
         {"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, any(input_grad_piece)}) &&

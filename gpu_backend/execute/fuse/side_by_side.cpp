@@ -23,7 +23,11 @@ struct SlotUse {
 class SideFinder {
  public:
   SideFinder(const RankPlan& plan, std::span<const Prepared> prepared, std::span<const FusedGroup> groups)
-      : plan_(plan), prepared_(prepared), groups_(groups), uses_(plan.slots().size()), freed_(plan.slots().size(), false) {
+      : plan_(plan),
+        prepared_(prepared),
+        groups_(groups),
+        uses_(plan.slots().size()),
+        freed_(plan.slots().size(), false) {
     call_of_.resize(plan.step().size());
     unseen_.resize(plan.step().size());
     for (std::size_t i = 0; i < call_of_.size(); ++i) call_of_[i] = static_cast<int>(i);
@@ -54,7 +58,8 @@ class SideFinder {
     };
     for (const FusedGroup& g : groups_) {
       if (g.how->beside == nullptr) continue;
-      for (const FusedOperand& o : g.how->beside(g.calls(prepared_))) wanted.push_back(&operand(g.members[o.task], o.operand));
+      for (const FusedOperand& o : g.how->beside(g.calls(prepared_)))
+        wanted.push_back(&operand(g.members[o.task], o.operand));
       take();
     }
     for (std::size_t i = 0; i < prepared_.size(); ++i) {
@@ -89,16 +94,12 @@ class SideFinder {
     return out;
   }
 
-  [[nodiscard]] const Tensor& tensor(const PlannedOperand& o) const {
-    return nth(plan_.program().tensors, o.tensor);
-  }
+  [[nodiscard]] const Tensor& tensor(const PlannedOperand& o) const { return nth(plan_.program().tensors, o.tensor); }
   [[nodiscard]] ElementType type_of(const PlannedOperand& o) const {
     const SlotUse& use = nth(uses_, o.slot).front();
     return nth(prepared_, use.instruction).call.operand(use.operand).type;
   }
-  [[nodiscard]] static std::int64_t rows_of(const PlannedOperand& o) {
-    return o.held->extents[0] * o.held->extents[1];
-  }
+  [[nodiscard]] static std::int64_t rows_of(const PlannedOperand& o) { return o.held->extents[0] * o.held->extents[1]; }
   /// All of a slot of device memory that the step takes and gives back: samples, tokens and what each of those has.
   [[nodiscard]] bool is_whole(const PlannedOperand& o) const {
     const StorageSlot& slot = nth(plan_.slots(), o.slot);
@@ -116,8 +117,7 @@ class SideFinder {
       const Prepared& task = nth(prepared_, use.instruction);
       const PlannedOperand& o = operand(use.instruction, use.operand);
       return task.op != nullptr && task.clear == nullptr && task.op->takes_apart != nullptr &&
-             task.op->takes_apart(task.call, use.operand) && is_whole(o) && alike(wanted, o) &&
-             !is_unseen(use);
+             task.op->takes_apart(task.call, use.operand) && is_whole(o) && alike(wanted, o) && !is_unseen(use);
     });
   }
   [[nodiscard]] bool is_unseen(const SlotUse& use) const {
@@ -138,10 +138,10 @@ class SideFinder {
   const RankPlan& plan_;
   std::span<const Prepared> prepared_;
   std::span<const FusedGroup> groups_;
-  std::vector<std::vector<SlotUse>> uses_;     ///< By slot.
-  std::vector<bool> freed_;                ///< By slot.
-  std::vector<int> call_of_;               ///< By instruction: itself, or the last of its group.
-  std::vector<std::vector<bool>> unseen_;  ///< By instruction in a group, by operand.
+  std::vector<std::vector<SlotUse>> uses_;  ///< By slot.
+  std::vector<bool> freed_;                 ///< By slot.
+  std::vector<int> call_of_;                ///< By instruction: itself, or the last of its group.
+  std::vector<std::vector<bool>> unseen_;   ///< By instruction in a group, by operand.
   std::set<int> taken_, counts_;
 };
 
@@ -159,7 +159,7 @@ class PartOfStorage final : public Storage {
 }  // namespace
 
 std::vector<SlotsSideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
-                                     std::span<const FusedGroup> groups) {
+                                          std::span<const FusedGroup> groups) {
   return SideFinder(plan, prepared, groups).all();
 }
 

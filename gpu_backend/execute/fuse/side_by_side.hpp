@@ -31,7 +31,7 @@ struct SlotsSideBySide {
 /// Every slot is in one of them at most: what a group would have comes first, then what operators would, in the step's
 /// order.
 [[nodiscard]] std::vector<SlotsSideBySide> side_by_side(const RankPlan& plan, std::span<const Prepared> prepared,
-                                                   std::span<const FusedGroup> groups);
+                                                        std::span<const FusedGroup> groups);
 
 /// Storage of slots that lie side by side.
 class SideBySideStorage {

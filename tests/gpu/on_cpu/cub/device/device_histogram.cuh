@@ -7,7 +7,8 @@ namespace cub {
 
 struct DeviceHistogram {
   template <class Sample, class Counter>
-  static cudaError_t HistogramEven(void* scratch, std::size_t& bytes, const Sample* samples, Counter* counts, int levels, Sample lower, Sample upper, int n, cudaStream_t stream) {
+  static cudaError_t HistogramEven(void* scratch, std::size_t& bytes, const Sample* samples, Counter* counts,
+                                   int levels, Sample lower, Sample upper, int n, cudaStream_t stream) {
     constexpr std::size_t kNeeded = 256;
     if (scratch == nullptr) return bytes = kNeeded, cudaSuccess;
     if (bytes < kNeeded || levels < 2 || upper - lower != levels - 1) return cudaErrorInvalidConfiguration;
