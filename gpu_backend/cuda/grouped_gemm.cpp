@@ -28,7 +28,7 @@ struct GroupedTypes {
   cudaDataType_t stored;
   cublasComputeType_t arithmetic;
 };
-std::optional<GroupedTypes> types_of(const GemmCall& g) {
+std::optional<GroupedTypes> grouped_types_of(const GemmCall& g) {
   if (g.a.type != g.b.type || g.a.type != g.c.type) return std::nullopt;
   switch (g.c.type) {
     case ElementType::real16: return GroupedTypes{CUDA_R_16BF, CUBLAS_COMPUTE_32F};
@@ -40,22 +40,22 @@ std::optional<GroupedTypes> types_of(const GemmCall& g) {
 }
 
 constexpr std::int64_t kGroupedAlignment = 16;  // Bytes.
-bool aligned(const GemmOperand& x) {
+bool begins_at_16_bytes(const GemmOperand& x) {
   const auto bytes = static_cast<std::int64_t>(size_of(x.type));
   return reinterpret_cast<std::uintptr_t>(x.data) % kGroupedAlignment == 0 &&
          x.stride * bytes % kGroupedAlignment == 0 && x.next * bytes % kGroupedAlignment == 0;
 }
-bool takes(const GemmCall& g, const GemmCall& first) {
+bool takes_grouped(const GemmCall& g, const GemmCall& first) {
   const auto fits = [](std::int64_t x) { return x > 0 && x <= std::numeric_limits<int>::max(); };
   return g.bias == nullptr && g.added == nullptr && g.epilogue == Epilogue::none && g.a.type == first.a.type &&
          g.b.type == first.b.type && g.c.type == first.c.type && g.tf32 == first.tf32 && fits(g.m) && fits(g.n) &&
-         fits(g.k) && fits(g.a.stride) && fits(g.b.stride) && fits(g.c.stride) && aligned(g.a) && aligned(g.b) &&
-         aligned(g.c);
+         fits(g.k) && fits(g.a.stride) && fits(g.b.stride) && fits(g.c.stride) && begins_at_16_bytes(g.a) &&
+         begins_at_16_bytes(g.b) && begins_at_16_bytes(g.c);
 }
-const std::byte* matrix(const GemmOperand& x, std::int64_t number) {
+const std::byte* matrix_of_batch(const GemmOperand& x, std::int64_t number) {
   return static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(number * x.next) * size_of(x.type);
 }
-cublasOperation_t op_of(const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
+cublasOperation_t operation_of(const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
 
 /// As the library wants them: a group for each product, of as many matrices as its batch has. It is column-major, so
 /// rows and columns change places (gemm.cpp).
@@ -68,14 +68,15 @@ struct Groups {
 
   explicit Groups(std::span<const GemmCall> products) {
     for (const GemmCall& g : products) {
-      first_op.push_back(op_of(g.b)), second_op.push_back(op_of(g.a));
+      first_op.push_back(operation_of(g.b)), second_op.push_back(operation_of(g.a));
       m.push_back(static_cast<int>(g.n)), n.push_back(static_cast<int>(g.m)), k.push_back(static_cast<int>(g.k));
       first_stride.push_back(static_cast<int>(g.b.stride)), second_stride.push_back(static_cast<int>(g.a.stride));
       out_stride.push_back(static_cast<int>(g.c.stride)), sizes.push_back(static_cast<int>(g.batch));
       alpha.push_back(static_cast<float>(g.alpha)), beta.push_back(static_cast<float>(g.beta));
       wide_alpha.push_back(g.alpha), wide_beta.push_back(g.beta);
       for (std::int64_t i = 0; i < g.batch; ++i)
-        first.push_back(matrix(g.b, i)), second.push_back(matrix(g.a, i)), out.push_back(matrix(g.c, i));
+        first.push_back(matrix_of_batch(g.b, i)), second.push_back(matrix_of_batch(g.a, i)),
+            out.push_back(matrix_of_batch(g.c, i));
     }
   }
 };
@@ -107,9 +108,9 @@ GroupedGemm::~GroupedGemm() = default;
 
 bool GroupedGemm::run(cudaStream_t stream, std::span<const GemmCall> products, const Scratch& scratch) {
   if (products.empty()) return true;
-  const auto types = types_of(products.front());
-  if (!types ||
-      !std::all_of(products.begin(), products.end(), [&](const GemmCall& g) { return takes(g, products.front()); }))
+  const auto types = grouped_types_of(products.front());
+  if (!types || !std::all_of(products.begin(), products.end(),
+                             [&](const GemmCall& g) { return takes_grouped(g, products.front()); }))
     return false;
   if (!impl_->open()) return false;
   const Groups z(products);
