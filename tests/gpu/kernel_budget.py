@@ -77,7 +77,8 @@ def kernel_of(mangled):
             name = mangled[begin:begin + length]
             if length > 6 and len(name) == length and re.fullmatch(r"[a-z][a-z0-9_]*kernel", name):
                 names.append(name)
-    return names[0] if names else mangled
+    # Digits of what the compiler puts before it may seem to begin a longer one.
+    return min(names, key=len) if names else mangled
 
 
 def used(build):
