@@ -46,6 +46,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
         fused_attention_({}),
         convolution_({}) {
     launch_.gemm = &gemm_;
+    launch_.grouped_gemm = &grouped_gemm_;
     launch_.fused_attention = &fused_attention_;
     launch_.convolution = &convolution_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
@@ -338,6 +339,7 @@ class GpuDevice final : public ComputeDevice, public cuda::StreamOfTask {
   double created_ = host_seconds();
   std::shared_ptr<Shared> shared_;
   cuda::Gemm gemm_;
+  cuda::GroupedGemm grouped_gemm_;
   cuda::FusedAttention fused_attention_;
   cuda::LibraryConvolution convolution_;
   LaunchContext launch_;

@@ -9,6 +9,7 @@
 
 #include "gpu_backend/cuda/fused_attention.hpp"
 #include "gpu_backend/cuda/gemm.hpp"
+#include "gpu_backend/cuda/grouped_gemm.hpp"
 #include "gpu_backend/cuda/library_convolution.hpp"
 
 namespace rehearse {
@@ -20,6 +21,7 @@ struct Piece;
 struct LaunchContext {
   cudaStream_t stream = nullptr;
   cuda::Gemm* gemm = nullptr;
+  cuda::GroupedGemm* grouped_gemm = nullptr;
   cuda::FusedAttention* fused_attention = nullptr;
   cuda::LibraryConvolution* convolution = nullptr;
   /// Device memory, given back in order of the stream when the operator has been launched.

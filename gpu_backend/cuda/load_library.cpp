@@ -29,6 +29,10 @@ const Library& cublaslt_library() {
   static const Library library(REHEARSE_CUBLASLT_FILE, REHEARSE_CUBLASLT_FOLDER);
   return library;
 }
+const Library& cublas_library() {
+  static const Library library(REHEARSE_CUBLAS_FILE, REHEARSE_CUBLASLT_FOLDER);
+  return library;
+}
 const Library& cudnn_library() {
   static const Library library("libcudnn.so.9", REHEARSE_CUDNN_FOLDER);
   return library;

@@ -27,6 +27,7 @@ class Library {
 
 /// Opened at the first call.
 [[nodiscard]] const Library& cublaslt_library();
+[[nodiscard]] const Library& cublas_library();
 [[nodiscard]] const Library& nccl_library();
 [[nodiscard]] const Library& cudnn_library();
 

@@ -13,6 +13,7 @@
 #include "core/program/body.hpp"
 #include "gpu_backend/communicate/message.hpp"
 #include "gpu_backend/execute/fuse/onto_zeros.hpp"
+#include "gpu_backend/execute/fuse/side_by_side.hpp"
 #include "gpu_backend/execute/memory_book.hpp"
 #include "gpu_backend/execute/missing_operators.hpp"
 #include "gpu_backend/execute/out_of_memory.hpp"
@@ -52,6 +53,7 @@ struct Executor::Impl {
   std::vector<std::shared_ptr<Storage>> storage;  ///< By slot; null while it has none.
   MemoryBook memory;
   Observations observed;
+  ReadByHost read_by_host;
   std::int64_t next_step = 0;
   double last_end = 0, moved_before = 0;
   std::unique_ptr<Communicator> control;
@@ -61,8 +63,9 @@ struct Executor::Impl {
   std::vector<Prepared> prepared;
   std::vector<FusedGroup> groups;
   std::vector<int> group_of;  ///< By instruction; -1: done by itself.
-  std::string not_replayed;   ///< Why not, where it was asked for.
-  int issued = 0;             ///< Steps that were issued task by task.
+  SideBySideStorage beside;
+  std::string not_replayed;  ///< Why not, where it was asked for.
+  int issued = 0;            ///< Steps that were issued task by task.
   /// By slot, while there is a recording: it reads them where they are.
   std::map<int, std::shared_ptr<Storage>> inputs;
   std::unique_ptr<Recording> recording;  ///< Goes first: it calls communicators.
@@ -78,12 +81,12 @@ struct Executor::Impl {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
-    for (const Instruction& in : plan.step()) {
-      prepared.push_back(preparation.prepare(in));
-      Prepared& task = prepared.back();
-      if (task.op != nullptr) device.prepare(*task.op, task.call);
-    }
+    for (const Instruction& in : plan.step()) prepared.push_back(preparation.prepare(in));
+    number_values(plan, prepared);
+    for (Prepared& task : prepared) task.call.read = &read_by_host;
     find_groups();
+    for (Prepared& task : prepared)
+      if (task.op != nullptr) device.prepare(*task.op, task.call);
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)
@@ -107,6 +110,10 @@ struct Executor::Impl {
     if (options.on_update) std::erase_if(groups, [&](const FusedGroup& g) { return updates(g); });
     for (std::size_t g = 0; g < groups.size(); ++g)
       for (const int m : groups[g].members) nth(group_of, m) = static_cast<int>(g);
+    beside = SideBySideStorage(side_by_side(plan, prepared, groups));
+    for (std::size_t i = 0; i < prepared.size(); ++i)
+      for (std::size_t o = 0; o < prepared[i].call.operands.size(); ++o)
+        prepared[i].call.operands[o].apart = beside.apart(plan.step()[i].operands[o].slot);
   }
   /// Whether somebody wants to see the operands of one of its tasks.
   [[nodiscard]] bool updates(const FusedGroup& g) const {
@@ -116,8 +123,10 @@ struct Executor::Impl {
 
   void take(int slot) {
     const StorageSlot& s = nth(plan.slots(), slot);
-    nth(storage, slot) =
-        device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
+    const std::size_t each = size_of(type_of(s));
+    nth(storage, slot) = beside.apart(slot) > 0
+                             ? beside.take(slot, each, device)
+                             : device.allocate(static_cast<std::size_t>(s.elements) * each, tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 
@@ -202,6 +211,7 @@ struct Executor::Impl {
 
   void issue_all() {
     late.clear();
+    read_by_host.clear();
     for (std::size_t i = 0; i < plan.step().size(); ++i) issue(i);
     ++issued;
   }
@@ -292,10 +302,9 @@ struct Executor::Impl {
   }
 
   void compute(const FusedGroup& group, const std::vector<Placed>& at, std::int64_t step) const {
-    std::vector<FusedCall> calls;
-    for (std::size_t m = 0; m < group.members.size(); ++m) {
-      FusedCall& one =
-          calls.emplace_back(FusedCall{nth(prepared, group.members[m]).call, group.places[m], group.unseen[m]});
+    std::vector<FusedCall> calls = group.calls(prepared);
+    for (std::size_t m = 0; m < calls.size(); ++m) {
+      FusedCall& one = calls[m];
       for (std::size_t i = 0; i < one.call.operands.size(); ++i)
         if (!one.unseen[i]) one.call.operands[i].data = at[m].data(i);
       one.call.step = step;
@@ -449,6 +458,7 @@ const std::string& Executor::not_replayed_because() const { return impl_->not_re
 void Executor::drain() { impl_->drain(); }
 std::int64_t Executor::next_step() const { return impl_->next_step; }
 const std::vector<FusedGroup>& Executor::groups() const { return impl_->groups; }
+const std::vector<SlotsSideBySide>& Executor::beside() const { return impl_->beside.all(); }
 void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
 
 std::vector<Executor::Persistent> Executor::persistent() {

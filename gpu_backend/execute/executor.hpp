@@ -12,6 +12,7 @@
 #include "core/program/liveness.hpp"
 #include "gpu_backend/communicate/communicator.hpp"
 #include "gpu_backend/execute/device.hpp"
+#include "gpu_backend/execute/fuse/side_by_side.hpp"
 #include "gpu_backend/train/data.hpp"
 
 namespace rehearse {
@@ -82,6 +83,8 @@ class Executor {
   [[nodiscard]] std::vector<Interval> intervals() const;
   /// Tasks of the plan that are done as one.
   [[nodiscard]] const std::vector<FusedGroup>& groups() const;
+  /// Tensors of the plan whose rows lie side by side.
+  [[nodiscard]] const std::vector<SlotsSideBySide>& beside() const;
 
  private:
   struct Impl;

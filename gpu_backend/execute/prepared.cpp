@@ -23,6 +23,18 @@ bool first_replica(const Tensor& t, const ExprContext& at) {
 
 }  // namespace
 
+void number_values(const RankPlan& plan, std::span<Prepared> prepared) {
+  std::vector<int> held(plan.slots().size(), -1);
+  int next = 0;
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    const std::vector<PlannedOperand>& operands = plan.step()[i].operands;
+    for (std::size_t o = 0; o < operands.size(); ++o)
+      if (operands[o].access == Access::read) prepared[i].call.operands[o].value = nth(held, operands[o].slot);
+    for (const PlannedOperand& o : operands)
+      if (o.access != Access::read) nth(held, o.slot) = next++;
+  }
+}
+
 Prepared Preparation::prepare(const Instruction& in) {
   Prepared out;
   out.name = name_of(in);

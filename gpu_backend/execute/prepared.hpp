@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,9 @@ struct Prepared {
   std::shared_ptr<CountedExchange> exchange;
   Channel* channel = nullptr;
 };
+
+/// Sets TensorView::value of what tasks of the step read after it was written in the step.
+void number_values(const RankPlan& plan, std::span<Prepared> prepared);
 
 /// Holds the communicators and channels of a plan, which instructions of one group and stream share. All ranks prepare
 /// their steps in the same order.

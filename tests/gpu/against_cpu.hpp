@@ -34,6 +34,8 @@ struct OperatorCase {
   std::vector<OperandSlot> slots;
   std::vector<std::int64_t> dims{}, offsets{};
   std::int64_t first_sample = 0, step = 2;
+  /// Operands of [samples, tokens, ...] whose rows lie side by side on the device, in this order.
+  std::vector<std::vector<std::size_t>> beside{};
 };
 
 inline std::size_t count(const std::vector<std::int64_t>& shape) {
@@ -129,6 +131,63 @@ inline Result on_reference(const OperatorCase& c, ElementType type) {
   return out;
 }
 
+/// Operands in the memory of a device, some of them side by side.
+class DeviceOperands {
+ public:
+  DeviceOperands(ComputeDevice& device, const OperatorCase& c, Laid& laid) : device_(device), laid_(laid) {
+    for (std::size_t i = 0; i < c.slots.size(); ++i) places_.push_back({i, 0, bytes_of(i), bytes_of(i)});
+    storage_.resize(c.slots.size());
+    for (const std::vector<std::size_t>& together : c.beside) {
+      std::size_t row = 0;
+      for (const std::size_t i : together) {
+        const auto rows = static_cast<std::size_t>(c.slots[i].shape[0] * c.slots[i].shape[1]);
+        places_[i] = {together.front(), row, bytes_of(i) / rows, 0};
+        row += places_[i].width;
+      }
+      for (const std::size_t i : together) {
+        places_[i].apart = row;
+        laid.call.operands[i].apart = static_cast<std::int64_t>(row / size_of(laid.call.operands[i].type));
+      }
+    }
+    for (std::size_t i = 0; i < c.slots.size(); ++i)
+      if (places_[i].storage == i)
+        storage_[i] = device.allocate(places_[i].width > 0 ? bytes_of(i) / places_[i].width * places_[i].apart : 0);
+  }
+
+  void write(std::size_t i, const std::vector<std::byte>& bytes) {
+    const Place& at = places_[i];
+    for (std::size_t row = 0; at.width > 0 && row < bytes.size() / at.width; ++row)
+      device_.write(*storage_[at.storage], row * at.apart + at.first,
+                    std::span(bytes).subspan(row * at.width, at.width));
+  }
+  std::vector<std::byte> read(std::size_t i) {
+    const Place& at = places_[i];
+    std::vector<std::byte> bytes(bytes_of(i));
+    for (std::size_t row = 0; at.width > 0 && row < bytes.size() / at.width; ++row)
+      device_.read(*storage_[at.storage], row * at.apart + at.first,
+                   std::span(bytes).subspan(row * at.width, at.width));
+    return bytes;
+  }
+  /// Tells the call where its operands are.
+  void place() {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      laid_.call.operands[i].data = storage_[places_[i].storage]->data() + places_[i].first;
+  }
+
+ private:
+  /// Bytes: from where a row of all begins, of a row, and from row to row.
+  struct Place {
+    std::size_t storage, first, width, apart;
+  };
+  [[nodiscard]] std::size_t bytes_of(std::size_t i) const {
+    return laid_.values[i].size() * size_of(laid_.call.operands[i].type);
+  }
+  ComputeDevice& device_;
+  Laid& laid_;
+  std::vector<Place> places_;
+  std::vector<std::shared_ptr<Storage>> storage_;
+};
+
 inline Result on_device(const OperatorCase& c, ElementType type) {
   const auto device = device_under_test(type == ElementType::real64   ? Numerics::fp64
                                         : type == ElementType::real32 ? Numerics::fp32
@@ -136,26 +195,21 @@ inline Result on_device(const OperatorCase& c, ElementType type) {
   Laid laid = lay_out(c, type);
   Result out;
   laid.call.observed = &out.observed;
-  std::vector<std::shared_ptr<Storage>> memory;
+  DeviceOperands memory(*device, c, laid);
   for (std::size_t i = 0; i < c.slots.size(); ++i) {
     const std::vector<std::byte> bytes = encoded(laid.values[i], laid.call.operands[i].type);
-    memory.push_back(device->allocate(bytes.size()));
     // What is only written begins as NaN (all bits set).
-    device->write(*memory.back(), 0,
-                  c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
+    memory.write(i, c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
   }
   const Operator* op = device->find(operator_name(c.task));
   REQUIRE(op != nullptr);
   const auto run = [&] {
-    for (std::size_t i = 0; i < memory.size(); ++i) laid.call.operands[i].data = memory[i]->data();
+    memory.place();
     device->execute(*op, laid.call);
   };
   device->wait(device->submit(0, {}, {.run = run, .start = {}, .name = "operator"}));
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    std::vector<std::byte> bytes(laid.values[i].size() * size_of(laid.call.operands[i].type));
-    device->read(*memory[i], 0, bytes);
-    out.values.push_back(decoded(bytes, laid.call.operands[i].type));
-  }
+  for (std::size_t i = 0; i < c.slots.size(); ++i)
+    out.values.push_back(decoded(memory.read(i), laid.call.operands[i].type));
   out.peak = cuda_memory(*device).peak;
   return out;
 }

@@ -14,7 +14,7 @@ folder_of() {
     if [ -n "$found" ]; then dirname "$found"; return; fi
   done
 }
-for library in libcublasLt.so.13 libcublasLt.so.12 libnccl.so.2 libcudnn.so.9; do
+for library in libcublasLt.so.13 libcublasLt.so.12 libcublas.so.13 libcublas.so.12 libnccl.so.2 libcudnn.so.9; do
   folder=$(folder_of $library)
   case ":${LD_LIBRARY_PATH:-}:" in *":$folder:"*) folder= ;; esac
   [ -z "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder

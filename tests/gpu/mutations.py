@@ -14,6 +14,10 @@ SUMS = "linear layers*"
 LOSS = "cross-entropy*"
 TABLES = "tables:*"
 EXPERTS = "the best experts*"
+SORTED_TABLES = "gradients of tables*"
+SORTED_CHOICES = "many choices*"
+BESIDE = "rotations and gates*"
+ATTENTION_BESIDE = "attention of queries*"
 NO_NUMBERS = "scores that are not numbers*"
 ROWS = "rows in expert order*"
 UPDATES = "updates of many tensors"
@@ -74,13 +78,29 @@ MUTATIONS = [
     ("rows.cu", f"    {SYNC}  // The label's logit", "    // The label's logit", LOSS),
     ("rows.cu", "(p - (j + i == label ?", "(p - (j == label ?", LOSS),
     # Tables.
-    ("tables.cu", f"        {SYNC}\n        for (int e = 0; e < kLooks; ++e)", "        for (int e = 0; e < kLooks; ++e)",
+    ("table_grads.cu", f"        {SYNC}\n        for (int e = 0; e < kLooks; ++e)", "        for (int e = 0; e < kLooks; ++e)",
      TABLES),
-    ("tables.cu", "if (__syncthreads_or(any) == 0) continue;", "if (any == 0) continue;", TABLES),
+    ("table_grads.cu", "if (__syncthreads_or(any) == 0) continue;", "if (any == 0) continue;", TABLES),
     ("tables.cu", f"{SYNC}\n      const int groups", "const int groups", TABLES),
-    ("tables.cu", "atomicMin(first + row, static_cast<int>(t))", "first[row] = static_cast<int>(t)", TABLES),
+    ("table_grads.cu", "atomicMin(first + row, static_cast<int>(t))", "first[row] = static_cast<int>(t)", TABLES),
+    # Sorted tokens and choices.
+    ("table_grads.cu", "bool began = !from.same(first - 1, first);", "bool began = true;", SORTED_TABLES),
+    ("table_grads.cu", "if (from.same(first, last) && from.same(first - 1, first)) continue;", "", SORTED_TABLES),
+    ("table_grads.cu", "from.same(last, next * kTile); ++next", "next == tile + 1; ++next", SORTED_TABLES),
+    ("table_grads.cu", "if (!ends && p + 1 < end) continue;", "if (!ends) continue;", SORTED_TABLES),
+    ("dealing.cu", "static_cast<std::int64_t>(sorted[i - 1]) + 1 : 0", "static_cast<std::int64_t>(sorted[i]) : 0",
+     SORTED_CHOICES),
+    ("dealing.cu", "place >= capacity ? -1 : first[e] + place", "place > capacity ? -1 : first[e] + place", SORTED_CHOICES),
+    ("dealing.cu", f"    {SYNC}\n    sums[e] += before;", "    sums[e] += before;", SORTED_CHOICES),
+    ("dealing.cu", "first[e] = sums[e] - mine", "first[e] = sums[e]", SORTED_CHOICES),
+    # Rows that lie beside others.
+    ("column_sums.cu", "r * from.apart[which] + c", "r * columns + c", SUMS),
+    ("pointwise.cu", "to = row * z.grad_apart + column", "to = i", BESIDE),
+    ("tables.cu", "T* to = y + t * z.to_apart;", "T* to = y + t * z.from_apart;", BESIDE),
+    ("attention_mma.cu", "kKeys ? z.apart.dk : z.apart.dq", "kKeys ? of_dout : z.apart.dq",
+     ATTENTION_BESIDE),
     # Experts, updates, casts, the mixer.
-    ("experts.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
+    ("dealing.cu", "votes & ((1u << in_warp) - 1u)", "votes & ((2u << in_warp) - 1u)", ROWS),
     ("experts.cu", "        t.open[e] = A(-2);\n", "", EXPERTS),
     ("experts.cu", "return at < n ? at : 0;", "return at;", NO_NUMBERS),
     ("update.cu", "f(list.at[low], first, first + kPerPart < n ? first + kPerPart : n);",

@@ -17,15 +17,17 @@ ComputeTask with_cuda_experts(ComputeOp op, const char* variant, std::vector<dou
   t.scalars = std::move(scalars);
   return t;
 }
-/// Two different experts of each token.
-OperandSlot choice() {
+/// Two different experts of each token; nobody chooses the first, nor the last where there are many tokens.
+OperandSlot choice(std::int64_t tokens = kTokens) {
   std::vector<double> values;
-  for (std::int64_t t = 0; t < kTokens; ++t) {
-    const auto first = static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) % kExperts);
-    values.push_back(static_cast<double>(first));
-    values.push_back(static_cast<double>((first + 1 + t % (kExperts - 1)) % kExperts));
+  const std::int64_t open = tokens > kTokens ? kExperts - 2 : kExperts - 1;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const auto first =
+        static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) % static_cast<std::uint64_t>(open));
+    values.push_back(static_cast<double>(first + 1));
+    values.push_back(static_cast<double>((first + 1 + t % (open - 1)) % open + 1));
   }
-  return given(in({2, 5, kChosen}, Holds::integers), values);
+  return given(in({2, tokens / 2, kChosen}, Holds::integers), values);
 }
 
 }  // namespace
@@ -83,6 +85,36 @@ TEST_CASE("rows in expert order, dropped beyond a capacity, and back") {
                    {given(in({kExperts}, Holds::integers), whole_numbers(kExperts, 7, 2)), out({1}, Holds::integers)}});
 }
 
+TEST_CASE("many choices, which are sorted: rows in expert order and back, dropped beyond a capacity, counted") {
+  ON_A_DEVICE();
+  constexpr std::int64_t kMany = 2100;
+  // None; buffers that are filled up; buffers that begin where the rows before end, of which some are dropped.
+  for (const auto& [capacity, padded] : {std::pair{0.0, 0.0}, {300.0, 1.0}, {500.0, 0.0}}) {
+    INFO("capacity " << capacity);
+    const std::int64_t rows = padded != 0 ? kExperts * 300 : kMany * kChosen;
+    const std::vector<double> scalars{kExperts, capacity, padded};
+    // What a capacity drops leaves room at the end of buffers that are not filled up.
+    const OperandSlot to = capacity > 0 && padded == 0 ? inout({rows, 8}) : out({rows, 8});
+    const OperandSlot numbers = capacity > 0 && padded == 0 ? inout({rows}) : out({rows});
+    check_against_cpu({with_cuda_experts(ComputeOp::permute, "permute", scalars),
+                       {in({2, kMany / 2, 8}), in({2, kMany / 2, kChosen}), to, numbers, choice(kMany)}},
+                      ElementType::real32);
+    check_against_cpu(
+        {with_cuda_experts(ComputeOp::permute_grad, "permute_grad", scalars),
+         {in({rows, 8}), in({rows}), out({2, kMany / 2, 8}), out({2, kMany / 2, kChosen}), choice(kMany)}},
+        ElementType::real32);
+  }
+  for (const double most : {0.0, 700.0})
+    check_against_cpu({with_cuda_experts(ComputeOp::histogram, "per_expert", {most}),
+                       {choice(kMany), out({kExperts}, Holds::integers)}},
+                      ElementType::real32);
+  check_against_cpu({with_cuda_experts(ComputeOp::route, "softmax", {1, 1e-2, 1e-3, 1}),
+                     {in({2, kMany / 2, kExperts}), out({2, kMany / 2, kChosen}),
+                      out({2, kMany / 2, kChosen}, Holds::integers), out({kExperts}, Holds::sums)},
+                     {kMany, kExperts, kChosen, 1, 1, kMany, 1, 1}},
+                    ElementType::real32);
+}
+
 TEST_CASE("rows by peer and by expert, in equal parts and as counts say") {
   ON_A_DEVICE();
   check_all_types(
@@ -111,6 +143,21 @@ TEST_CASE("every row by its expert's weight, in equal parts and as counts say") 
     check_all_types(
         {task("linear_weight_grad"), counted({in({12, 8}), inout({3, 16, 8}, Holds::sums), in({12, 8}), in({12, 8})})});
   }
+}
+
+TEST_CASE("products of experts that lie in slices, some of them as long as their neighbours") {
+  ON_A_DEVICE();
+  ComputeTask weight = with_cuda_experts(ComputeOp::grouped_matmul, "linear_weight_grad", {2});
+  weight.group_sizes = 3, weight.accumulates = true;
+  // Two slices of four experts: 3, 3, 0, 5 and 2, 4, 4, 1 rows.
+  const OperandSlot counts = given(in({8}, Holds::integers), {3, 3, 0, 5, 2, 4, 4, 1});
+  check_all_types({weight, {in({24, 8}), inout({4, 16, 8}, Holds::sums), in({24, 16}), counts}});
+  ComputeTask forward = with_cuda_experts(ComputeOp::grouped_matmul, "linear", {1});
+  forward.group_sizes = 3;
+  const OperandSlot one_slice = given(in({4}, Holds::integers), {3, 3, 0, 18});
+  check_all_types({forward, {in({24, 8}), in({4, 16, 8}), out({24, 16}), one_slice}});
+  // Rows of 6 elements: not at multiples of 16 bytes.
+  check_all_types({forward, {in({24, 6}), in({4, 10, 6}), out({24, 10}), one_slice}});
 }
 
 TEST_CASE("weighted activations of rows, vectors after every head") {

@@ -6,7 +6,7 @@
 #include "core/config/settings/choices.hpp"
 #include "core/strategy/workload.hpp"
 #include "gpu_backend/execute/fuse/onto_zeros.hpp"
-#include "tests/gpu/against_cpu.hpp"
+#include "tests/gpu/fused_cases.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/skip.hpp"
 
@@ -18,170 +18,13 @@ namespace {
 #define ON_A_DEVICE() \
   if (const auto none = no_device()) REHEARSE_SKIP(*none)
 
-// ---- one fusion: tasks over tensors that they share
-
-struct SharedTensor {
-  OperandSlot slot;
-  bool unseen = false;
-};
-struct TaskOf {
-  ComputeTask task;
-  std::vector<std::pair<int, Access>> operands;  ///< Tensors by number.
-  std::vector<std::int64_t> dims{}, offsets{};
-};
-struct FusedCase {
-  std::string_view name;
-  std::vector<SharedTensor> tensors;
-  std::vector<TaskOf> steps;
-  bool onto_zeros = false;
-};
-
-std::vector<OperatorCase> cases_of(const FusedCase& c) {
-  std::vector<OperatorCase> out;
-  for (const TaskOf& s : c.steps) {
-    OperatorCase& one = out.emplace_back(OperatorCase{s.task, {}, s.dims, s.offsets});
-    for (const auto& [tensor, access] : s.operands) {
-      one.slots.push_back(nth(c.tensors, tensor).slot);
-      one.slots.back().access = access;
-    }
-  }
-  return out;
-}
-
-using TensorContents = std::vector<std::vector<double>>;
-
-/// What tensors hold at first: NaN where a task writes first.
-TensorContents contents_before(const FusedCase& c, ElementType type) {
-  TensorContents out;
-  for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-    const OperandSlot& s = c.tensors[i].slot;
-    std::vector<double> values = s.values;
-    const RandomKey key = RandomKey(i + 1).with("tensors");
-    if (values.empty())
-      for (std::size_t e = 0; e < count(s.shape); ++e) values.push_back(key.normal(e));
-    for (double& x : values) x = s.access == Access::write ? NAN : rounded(x, stored(s.holds, type));
-    out.push_back(std::move(values));
-  }
-  return out;
-}
-
-struct AfterTasks {
-  TensorContents contents;
-  Observations observed;
-};
-
-AfterTasks by_tasks_on_cpu(const FusedCase& c, ElementType type) {
-  AfterTasks out{contents_before(c, type), {}};
-  std::vector<std::vector<std::byte>> memory;
-  for (std::size_t i = 0; i < c.tensors.size(); ++i)
-    memory.push_back(encoded(out.contents[i], stored(c.tensors[i].slot.holds, ElementType::real64)));
-  const std::vector<OperatorCase> cases = cases_of(c);
-  for (std::size_t s = 0; s < cases.size(); ++s) {
-    Laid laid = lay_out(cases[s], ElementType::real64);
-    laid.call.observed = &out.observed;
-    for (std::size_t i = 0; i < laid.call.operands.size(); ++i)
-      laid.call.operands[i].data = nth(memory, c.steps[s].operands[i].first).data();
-    cpu_operators().at(operator_name(cases[s].task)).value(laid.call, Numerics::fp64);
-  }
-  for (std::size_t i = 0; i < memory.size(); ++i)
-    out.contents[i] = decoded(memory[i], stored(c.tensors[i].slot.holds, ElementType::real64));
-  return out;
-}
-
-/// The fusion of this name that takes the tasks, or null.
-const Fusion* taker(const ComputeDevice& device, const FusedCase& c, std::span<const FusedCall> calls) {
-  for (const Fusion& how : device.fusions()) {
-    bool same = how.name == c.name && how.operators.size() == c.steps.size();
-    for (std::size_t i = 0; same && i < c.steps.size(); ++i) same = how.operators[i] == operator_name(c.steps[i].task);
-    if (same && (how.takes == nullptr || how.takes(calls))) return &how;
-  }
-  return nullptr;
-}
-
-struct CallsOf {
-  std::vector<OperatorCase> cases;
-  std::list<Laid> laid;
-  std::vector<FusedCall> calls;
-};
-CallsOf calls_of(const FusedCase& c, ElementType type, Observations& observed) {
-  CallsOf out;
-  out.cases = cases_of(c);
-  for (std::size_t s = 0; s < out.cases.size(); ++s) {
-    Laid& laid = out.laid.emplace_back(lay_out(out.cases[s], type));
-    laid.call.observed = &observed;
-    laid.call.onto_zeros = c.onto_zeros;
-    FusedCall& one = out.calls.emplace_back(FusedCall{laid.call, {}, {}});
-    for (const auto& [tensor, access] : c.steps[s].operands) {
-      const auto n = static_cast<std::int64_t>(count(nth(c.tensors, tensor).slot.shape));
-      one.places.push_back({tensor, 0, n});
-      one.unseen.push_back(nth(c.tensors, tensor).unseen);
-    }
-  }
-  return out;
-}
-
-AfterTasks as_one_on_device(const FusedCase& c, ElementType type) {
-  AfterTasks out{contents_before(c, type), {}};
-  const auto device = device_under_test(type == ElementType::real64   ? Numerics::fp64
-                                        : type == ElementType::real32 ? Numerics::fp32
-                                                                      : Numerics::plan);
-  CallsOf of = calls_of(c, type, out.observed);
-  const Fusion* how = taker(*device, c, of.calls);
-  REQUIRE(how != nullptr);
-  std::vector<std::shared_ptr<Storage>> memory;
-  for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-    const std::vector<std::byte> bytes = encoded(out.contents[i], stored(c.tensors[i].slot.holds, type));
-    memory.push_back(device->allocate(bytes.size()));
-    device->write(*memory.back(), 0, bytes);
-  }
-  const auto run = [&] {
-    for (std::size_t s = 0; s < of.calls.size(); ++s)
-      for (std::size_t i = 0; i < of.calls[s].places.size(); ++i)
-        if (!of.calls[s].unseen[i]) of.calls[s].call.operands[i].data = nth(memory, of.calls[s].places[i].slot)->data();
-    device->execute(*how, of.calls);
-  };
-  device->wait(device->submit(0, {}, {.run = run, .start = {}, .name = "fused"}));
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const ElementType stored_as_type = stored(c.tensors[i].slot.holds, type);
-    std::vector<std::byte> bytes(out.contents[i].size() * size_of(stored_as_type));
-    device->read(*memory[i], 0, bytes);
-    out.contents[i] = decoded(bytes, stored_as_type);
-  }
-  return out;
-}
-
-void check_fusion(const FusedCase& c, std::initializer_list<ElementType> types) {
-  for (const ElementType type : types) {
-    const AfterTasks expected = by_tasks_on_cpu(c, type), actual = as_one_on_device(c, type);
-    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-      INFO(c.name << ", tensor " << i << ", " << 8 * size_of(type) << " bits");
-      if (!c.tensors[i].unseen) CHECK(relative(actual.contents[i], expected.contents[i]) <= tolerance(type));
-    }
-    CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared},
-                   {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));
-  }
-}
-
-bool taken(const FusedCase& c, ElementType type) {
-  Observations observed;
-  const auto device = device_under_test(Numerics::plan);
-  return taker(*device, c, calls_of(c, type, observed).calls) != nullptr;
-}
-
-constexpr auto kRead = Access::read, kWrite = Access::write, kUpdate = Access::update;
-constexpr auto k16 = ElementType::real16, k32 = ElementType::real32, k64 = ElementType::real64;
-
-ComputeTask accumulating(ComputeTask task) {
-  task.accumulates = true;
-  return task;
-}
-
 // ---- whole networks
 
 struct FusedTraining {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<double>> tensors;
   std::multiset<std::string_view> fused;
+  std::multiset<std::string> beside;  ///< Tensors side by side, by their names.
 };
 
 FusedTraining train_fused(const Program& program, int steps, Numerics numerics, bool fuse) {
@@ -198,6 +41,12 @@ FusedTraining train_fused(const Program& program, int steps, Numerics numerics, 
   }
   executor.drain();
   for (const FusedGroup& g : executor.groups()) out.fused.insert(g.how->name);
+  const RankPlan plan(program, 0);
+  for (const SlotsSideBySide& all : executor.beside()) {
+    std::string names;
+    for (const int slot : all.slots) names += nth(program.tensors, nth(plan.slots(), slot).tensor).name + " ";
+    out.beside.insert(names);
+  }
   for (const Executor::Persistent& p : executor.persistent()) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.held->elements()) * size_of(p.type));
     device->read(*p.storage, 0, bytes);
@@ -206,9 +55,11 @@ FusedTraining train_fused(const Program& program, int steps, Numerics numerics, 
   return out;
 }
 
+constexpr int kLayers = 4, kMicrobatches = 2;  // Layers of the small networks.
+
 Job fused_job(Net net) {
   Job job = small_job(net);
-  job.microbatches = 2;
+  job.microbatches = kMicrobatches;
   job.workload.kernels.fused_cross_entropy = true;
   job.workload.kernels.attention = AttentionKernel::flash;
   job.workload.kernels.fused_norm = true;
@@ -284,6 +135,52 @@ TEST_CASE("fused: gradients of a weight and its bias, added to what is there or 
                  {accumulating(task_of(ComputeOp::add, "column_sum")), {{2, kRead}, {3, kRead}, {4, kUpdate}}}},
                 zeros};
     check_fusion(c, {k16, k32});
+  }
+}
+
+TEST_CASE("fused: a product whose queries and keys are turned, and its gradients", "[fused]") {
+  ON_A_DEVICE();
+  const std::vector<std::int64_t> q{2, 9, 4, 8}, k{2, 9, 2, 8};
+  FusedCase forward{
+      "product and rotations",
+      {{in({2, 9, 24})}, {in({64, 24})}, {out(q), true}, {out(k), true}, {out(k)}, {in({64})}, {out(q)}, {out(k)}},
+      {{task_of(ComputeOp::matmul, "linear"),
+        {{0, kRead}, {1, kRead}, {2, kWrite}, {3, kWrite}, {4, kWrite}, {5, kRead}},
+        {},
+        {1}},
+       {task_of(ComputeOp::rope), {{2, kRead}, {6, kWrite}}},
+       {task_of(ComputeOp::rope), {{3, kRead}, {7, kWrite}}}}};
+  for (std::size_t i : {1, 2}) forward.steps[i].task.scalars = {8, 10000};
+  check_fusion(forward, {k16, k32, k64});
+  forward.tensors[3].unseen = false;  // Somebody else reads keys as they were.
+  CHECK_FALSE(taken(forward, k16));
+
+  const TaskOf input{task_of(ComputeOp::matmul, "linear_input_grad"),
+                     {{0, kRead}, {1, kWrite}, {6, kRead}, {7, kRead}, {8, kRead}}},
+      weight{accumulating(task_of(ComputeOp::matmul, "linear_weight_grad")),
+             {{2, kRead}, {3, kUpdate}, {6, kRead}, {7, kRead}, {8, kRead}}},
+      bias{accumulating(task_of(ComputeOp::add, "column_sum")), {{6, kRead}, {7, kRead}, {8, kRead}, {9, kUpdate}}};
+  FusedCase backward{"rotations back and gradients of the product",
+                     {{in({64, 24})},
+                      {out({2, 9, 24})},
+                      {in({2, 9, 24})},
+                      {inout({64, 24}, Holds::sums)},
+                      {inout(q), false, true},
+                      {inout(k), false, true},
+                      {out(q), true},
+                      {out(k), true},
+                      {in(k)},
+                      {inout({64}, Holds::sums)}},
+                     {{task_of(ComputeOp::rope_grad), {{5, kRead}, {7, kWrite}}},
+                      {task_of(ComputeOp::rope_grad), {{4, kRead}, {6, kWrite}}}}};
+  for (TaskOf& turn : backward.steps) turn.task.scalars = {8, 10000};
+  for (const std::vector<TaskOf>& gradients : std::vector<std::vector<TaskOf>>{
+           {weight, bias, input}, {input, weight, bias}, {weight, input}, {input, weight}}) {
+    FusedCase c = backward;
+    c.steps.insert(c.steps.end(), gradients.begin(), gradients.end());
+    check_fusion(c, {k16, k32, k64});
+    c.tensors[4].spent = false;
+    CHECK_FALSE(taken(c, k16));
   }
 }
 
@@ -379,6 +276,9 @@ TEST_CASE("fused: networks train as they do task by task", "[fused]") {
       INFO(name);
       CHECK(fused.fused.count(name) > 0);
     }
+    for (const std::string& names : fused.beside) UNSCOPED_INFO(names);
+    // Queries, keys and values, and what is gated, in both directions of every layer and microbatch.
+    CHECK(fused.beside.size() == (net == Net::llama ? 4u : 2u) * static_cast<std::size_t>(kLayers * kMicrobatches));
     // GPT's residuals are added with dropout.
     CHECK((fused.fused.count("product and addition") > 0) == (net == Net::llama));
   }

@@ -1,7 +1,6 @@
 // Every CUDA operator gives what the CPU's gives in fp64, in each type it is used in: rows that are no multiple of a
-// vector, of a warp or of a block, slices of a vocabulary, shared key heads, dropout, positions in two pieces.
+// vector, of a warp or of a block, slices of a vocabulary, shared key heads, dropout.
 #include <algorithm>
-#include <cstdlib>
 
 #include "gpu_backend/cuda/device_probe.hpp"
 #include "tests/gpu/against_cpu.hpp"
@@ -55,6 +54,54 @@ TEST_CASE("linear layers with several outputs") {
   check({weight, {in({2, 8, 8}), inout({24, 8}, Holds::sums), in({2, 8, 16}), in({2, 8, 8})}});
   check({task_of(ComputeOp::add, "column_sum"), {in({2, 75, 5}), in({2, 75, 40}), inout({45}, Holds::sums)}});
   check({task_of(ComputeOp::add, "column_sum"), {in({1, 1100, 264}), inout({264}, Holds::sums)}});
+}
+
+TEST_CASE("linear layers: outputs whose rows lie side by side are one product") {
+  ON_A_DEVICE();
+  OperatorCase forward{task_of(ComputeOp::matmul, "linear"),
+                       {in({2, 3, 8}), in({40, 8}), out({2, 3, 16}), out({2, 3, 2, 8}), out({2, 3, 8}), in({40})},
+                       {},
+                       {1}};
+  forward.beside = {{2, 3, 4}};
+  check(forward);
+  forward.beside = {{3, 4}};
+  check(forward);
+  forward.beside = {{4, 3, 2}};  // In another order: a product each.
+  check(forward);
+  OperatorCase input{task_of(ComputeOp::matmul, "linear_input_grad"),
+                     {in({40, 8}), out({2, 3, 8}), in({2, 3, 16}), in({2, 3, 16}), in({2, 3, 8})}};
+  input.beside = {{2, 3, 4}};
+  check(input);
+  OperatorCase weight{task_of(ComputeOp::matmul, "linear_weight_grad"),
+                      {in({2, 8, 8}), inout({40, 8}, Holds::sums), in({2, 8, 16}), in({2, 8, 16}), in({2, 8, 8})}};
+  weight.task.accumulates = true;
+  weight.beside = {{2, 3, 4}};
+  check(weight);
+  OperatorCase bias{task_of(ComputeOp::add, "column_sum"), {in({2, 75, 8}), in({2, 75, 40}), inout({48}, Holds::sums)}};
+  bias.beside = {{0, 1}};
+  check(bias);
+}
+
+TEST_CASE("rotations and gates of rows that lie side by side with others") {
+  ON_A_DEVICE();
+  OperatorCase turn{task_of(ComputeOp::rope), {in({2, 7, 3, 16}), out({2, 7, 3, 16}), in({2, 7, 8})}};
+  turn.task.scalars = {16, 10000};
+  turn.beside = {{2, 1}};
+  check(turn);
+  turn.beside = {{0, 2}};
+  check(turn);
+  turn.task.op = ComputeOp::rope_grad;
+  check(turn);
+  OperatorCase gate{task_of(ComputeOp::activation, "silu_mul"), {in({2, 3, 48}), in({2, 3, 48}), out({2, 3, 48})}};
+  gate.beside = {{0, 1}};
+  check(gate);
+  OperatorCase grad{task_of(ComputeOp::activation_grad, "silu_mul"),
+                    {in({2, 3, 48}), in({2, 3, 48}), out({2, 3, 48}), in({2, 3, 48}), out({2, 3, 48})}};
+  for (const std::vector<std::vector<std::size_t>>& beside :
+       std::vector<std::vector<std::vector<std::size_t>>>{{{1, 3}, {2, 4}}, {{1, 3}}, {{2, 4}}}) {
+    grad.beside = beside;
+    check(grad);
+  }
 }
 
 TEST_CASE("linear layers where one side has a piece of the sequence") {
@@ -180,6 +227,26 @@ TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions
   rope.scalars = {6, 10000};
   rope.op = ComputeOp::rope_grad;
   check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
+}
+
+TEST_CASE("gradients of tables, of many tokens, which are sorted: rows over several tiles, slices, odd widths") {
+  ON_A_DEVICE();
+  constexpr std::int64_t kMany = 4150;
+  std::vector<double> words = whole_numbers(kMany, 60, 3);
+  for (std::size_t t = 0; t < words.size(); t += 3) words[t] = 17;  // A word that many tiles are full of.
+  const OperandSlot tokens = given(in({1, kMany}, Holds::integers), words);
+  const auto grad = [&](std::int64_t first, std::int64_t rows, std::int64_t width) {
+    return OperatorCase{task_of(ComputeOp::embedding_grad),
+                        {tokens, in({1, kMany, width}), inout({rows, width}, Holds::sums)},
+                        {},
+                        {first}};
+  };
+  check(grad(0, 60, 12));
+  check(grad(15, 20, 7));
+  check(grad(100, 5, 8));  // Another rank has all of them.
+  // The same bits, however often.
+  CHECK(on_device(grad(0, 60, 12), ElementType::real32).values ==
+        on_device(grad(0, 60, 12), ElementType::real32).values);
 }
 
 TEST_CASE("cross-entropy over a padded slice of the vocabulary") {
@@ -362,88 +429,4 @@ TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
     return on_device(squares, ElementType::real32).peak.value();
   };
   CHECK(peak(6) - peak(1) < 5 * (operands + 5 * rounding) + scratch);
-}
-
-namespace {
-
-OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int64_t kv_heads, std::int64_t width,
-                            double dropped, bool zigzag = false) {
-  OperatorCase c{
-      task_of(ComputeOp::attention, "flash"),
-      {in({2, sequence, heads, width}), in({2, sequence, kv_heads, width}), in({2, sequence, kv_heads, width}),
-       out({2, sequence, heads, width}), out({2, sequence, heads}, Holds::sums)}};
-  c.task.causal = true;
-  c.task.scalars = {1 / std::sqrt(static_cast<double>(width))};
-  c.task.probability = dropped;
-  c.task.random = "attention";
-  c.first_sample = 3;
-  if (zigzag)
-    for (OperandSlot& s : c.slots) {
-      s.all = s.shape;
-      s.all[1] = 2 * sequence;
-      for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
-      s.global[1] = {{0, sequence / 2}, {3 * sequence / 2, sequence / 2}};
-    }
-  return c;
-}
-
-/// Backward of a case, on the forward's own output and log-sum-exp.
-OperatorCase attention_grad_case(const OperatorCase& forward, ElementType type) {
-  const Result made = on_reference(forward, type);
-  OperatorCase c = forward;
-  c.task.op = ComputeOp::attention_grad;
-  std::vector<OperandSlot> slots{forward.slots[3], forward.slots[0], forward.slots[1],
-                                 forward.slots[2], forward.slots[3], forward.slots[4],
-                                 forward.slots[0], forward.slots[1], forward.slots[2]};
-  for (std::size_t i = 0; i < slots.size(); ++i) slots[i].access = i < 6 ? Access::read : Access::write;
-  const Laid laid = lay_out(forward, type);
-  for (std::size_t i = 0; i < 3; ++i) slots[1 + i].values = laid.values[i];
-  slots[4].values = made.values[3];
-  slots[5].values = made.values[4];
-  c.slots = std::move(slots);
-  return c;
-}
-
-/// To keys in a window.
-OperatorCase windowed(OperatorCase c, std::int64_t window) {
-  c.task.variant = "flash_window";
-  const auto &q = c.slots[0].shape, &k = c.slots[1].shape;
-  c.dims = {q[0], q[2], k[2], q[1], k[1], q[3], window};
-  return c;
-}
-
-/// By whatever computes it, and by the kernels here where that was cuDNN.
-void check_attention(const OperatorCase& c, std::initializer_list<ElementType> types) {
-  for (const char* cudnn : {"on", "off"}) {
-    ::setenv("REHEARSE_CUDNN", cudnn, 1);
-    for (const ElementType type : types) {
-      INFO("sequence " << c.slots[0].shape[1] << ", head width " << c.slots[0].shape[3] << ", cuDNN " << cudnn);
-      check_against_cpu(c, type);
-      check_against_cpu(attention_grad_case(c, type), type);
-    }
-  }
-  ::unsetenv("REHEARSE_CUDNN");
-}
-
-}  // namespace
-
-TEST_CASE("attention in one pass: shared key heads, dropout, any head width") {
-  ON_A_DEVICE();
-  check_attention(attention_case(37, 4, 2, 24, 0), {ElementType::real64, ElementType::real32, ElementType::real16});
-  check_attention(attention_case(40, 2, 2, 40, 0.25), {ElementType::real64, ElementType::real32});
-  check_attention(attention_case(16, 2, 1, 8, 0, true), {ElementType::real64});
-  check_attention(windowed(attention_case(40, 4, 2, 24, 0), 7), {ElementType::real64, ElementType::real32});
-  check_attention(windowed(attention_case(16, 2, 1, 8, 0, true), 5), {ElementType::real64});
-}
-
-TEST_CASE("attention on tensor cores: several tiles, ragged ends, shared key heads, dropout, positions in two pieces") {
-  ON_A_DEVICE();
-  check_attention(attention_case(150, 2, 1, 64, 0), {ElementType::real16});
-  check_attention(attention_case(70, 2, 2, 64, 0.25), {ElementType::real16});
-  check_attention(attention_case(80, 2, 1, 64, 0, true), {ElementType::real16});
-  check_attention(attention_case(96, 1, 1, 128, 0), {ElementType::real16});
-  check_attention(windowed(attention_case(160, 4, 2, 64, 0), 50), {ElementType::real16});
-  OperatorCase everything = attention_case(130, 1, 1, 64, 0);
-  everything.task.causal = false;
-  check_attention(everything, {ElementType::real16});
 }

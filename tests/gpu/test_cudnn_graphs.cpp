@@ -52,6 +52,9 @@ TEST_CASE("attention and its gradients are graphs that cuDNN has engines for") {
                                         {4, 2048, 2048, 32, 8, 64, 64, true},    // Llama: heads that share keys
                                         {2, 37, 37, 4, 2, 24, 24, false},
                                         {2, 512, 512, 4, 2, 64, 64, true, 128},  // Keys in a window.
+                                        // Rows of queries, keys and values side by side, and of their gradients.
+                                        {16, 1024, 1024, 12, 12, 64, 64, true, 0, {2304, 2304, 2304, 2304, 2304, 2304}},
+                                        {4, 2048, 2048, 32, 8, 64, 64, true, 0, {3072, 3072, 3072, 3072, 3072, 3072}},
                                         {1, 128, 256, 2, 1, 192, 128, true}};  // Latent attention: values are shorter.
   for (const FusedAttentionShape& z : shapes) {
     INFO("queries " << z.queries << ", head width " << z.d);
@@ -73,8 +76,11 @@ TEST_CASE("a product of matrices that do not fit is refused when it is described
 TEST_CASE("attention has plans on an H200 whose gradients repeat") {
   if (const std::string why = no_driver(); !why.empty()) REHEARSE_SKIP(why);
   const CudnnTarget h200{std::string_view(kH200)};
-  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},    // GPT-2
-                                        {4, 2048, 2048, 32, 8, 64, 64, true},      // Llama
+  const FusedAttentionShape shapes[] = {{16, 1024, 1024, 12, 12, 64, 64, true},  // GPT-2
+                                        {4, 2048, 2048, 32, 8, 64, 64, true},    // Llama
+                                        // Rows of queries, keys and values side by side, and of their gradients.
+                                        {16, 1024, 1024, 12, 12, 64, 64, true, 0, {2304, 2304, 2304, 2304, 2304, 2304}},
+                                        {4, 2048, 2048, 32, 8, 64, 64, true, 0, {3072, 3072, 3072, 3072, 3072, 3072}},
                                         {2, 512, 512, 4, 2, 64, 64, true, 128},    // Keys in a window.
                                         {1, 1024, 1024, 16, 16, 192, 128, true}};  // Latent attention.
   for (const FusedAttentionShape& z : shapes) {

@@ -7,22 +7,27 @@ namespace {
 constexpr cudnnDataType_t kReal = CUDNN_DATA_FLOAT, kHalf = CUDNN_DATA_BFLOAT16;
 
 /// A tensor [batch, rows, heads, width] in memory as cuDNN sees it: [batch, heads, rows, width].
-CudnnShape rows_of_heads(std::int64_t batch, std::int64_t rows, std::int64_t heads, std::int64_t width) {
-  return {{batch, heads, rows, width}, {rows * heads * width, width, heads * width, 1}};
+CudnnShape rows_of_heads(std::int64_t batch, std::int64_t rows, std::int64_t heads, std::int64_t width,
+                         std::int64_t apart = 0) {
+  if (apart == 0) apart = heads * width;
+  return {{batch, heads, rows, width}, {rows * apart, width, apart, 1}};
 }
 
 struct Shapes {
   explicit Shapes(const FusedAttentionShape& z)
-      : q(rows_of_heads(z.batch, z.queries, z.heads, z.d)),
-        k(rows_of_heads(z.batch, z.keys, z.kv_heads, z.d)),
-        v(rows_of_heads(z.batch, z.keys, z.kv_heads, z.v)),
+      : q(rows_of_heads(z.batch, z.queries, z.heads, z.d, z.apart.q)),
+        k(rows_of_heads(z.batch, z.keys, z.kv_heads, z.d, z.apart.k)),
+        v(rows_of_heads(z.batch, z.keys, z.kv_heads, z.v, z.apart.v)),
+        dq(rows_of_heads(z.batch, z.queries, z.heads, z.d, z.apart.dq)),
+        dk(rows_of_heads(z.batch, z.keys, z.kv_heads, z.d, z.apart.dk)),
+        dv(rows_of_heads(z.batch, z.keys, z.kv_heads, z.v, z.apart.dv)),
         out(rows_of_heads(z.batch, z.queries, z.heads, z.v)),
         lse(rows_of_heads(z.batch, z.queries, z.heads, 1)),
         scores(packed(z.batch, z.heads, z.queries, z.keys)),
         per_query(packed(z.batch, z.heads, z.queries, 1)) {
     lse.strides = {z.queries * z.heads, 1, z.heads, 1};
   }
-  CudnnShape q, k, v, out, lse, scores, per_query;
+  CudnnShape q, k, v, dq, dk, dv, out, lse, scores, per_query;
 };
 
 /// Scores of later keys replaced, and of those before the window. One selection for each of the two, comparisons this
@@ -90,16 +95,16 @@ std::unique_ptr<CudnnGraph> fused_attention_grad_graph(const FusedAttentionShape
   CudnnTensorPtr scores = g.pointwise(CUDNN_POINTWISE_SUB, {g.pointwise(CUDNN_POINTWISE_MUL, {products, scale}), lse});
   if (z.causal) scores = masked(g, scores, z.window);
   CudnnTensorPtr probabilities = g.pointwise(CUDNN_POINTWISE_EXP, {scores});
-  over_shared_heads(g.view(probabilities, kHalf, by_key), dout, z.v, g.stored(kFusedDv, kHalf, shapes.v));
+  over_shared_heads(g.view(probabilities, kHalf, by_key), dout, z.v, g.stored(kFusedDv, kHalf, shapes.dv));
 
   CudnnTensorPtr dprobabilities = g.between(kReal, shapes.scores);
   g.matmul(dout, v, dprobabilities);
   CudnnTensorPtr dscores =
       g.pointwise(CUDNN_POINTWISE_MUL, {g.pointwise(CUDNN_POINTWISE_SUB, {dprobabilities, delta}), probabilities});
   dscores = g.pointwise(CUDNN_POINTWISE_MUL, {dscores, scale});
-  over_shared_heads(g.view(dscores, kHalf, by_key), q, z.d, g.stored(kFusedDk, kHalf, shapes.k));
+  over_shared_heads(g.view(dscores, kHalf, by_key), q, z.d, g.stored(kFusedDk, kHalf, shapes.dk));
 
-  CudnnTensorPtr keys = g.view(k, kHalf, shapes.k), dq = g.stored(kFusedDq, kHalf, shapes.q);
+  CudnnTensorPtr keys = g.view(k, kHalf, shapes.k), dq = g.stored(kFusedDq, kHalf, shapes.dq);
   if (deterministic) {
     g.matmul(dscores, keys, dq);
   } else {

@@ -6,15 +6,18 @@
 #include <memory>
 
 #include "gpu_backend/cuda/cudnn/graph.hpp"
+#include "gpu_backend/cuda/kernels/kernels.hpp"
 
 namespace rehearse::cuda {
 
-/// Sizes of an attention of contiguous operands in bfloat16: q, out and their gradients [batch, queries, heads, d or
-/// v], k and v [batch, keys, kv_heads, d or v]; the log-sum-exp [batch, queries, heads] in fp32.
+/// Sizes of an attention in bfloat16: q, out and their gradients [batch, queries, heads, d or v], k and v [batch, keys,
+/// kv_heads, d or v]; the log-sum-exp [batch, queries, heads] in fp32. Rows lie one after the other where `apart` says
+/// 0 of them.
 struct FusedAttentionShape {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;
   bool causal;              ///< A query sees the keys up to its own number.
   std::int64_t window = 0;  ///< The last so many of those; 0: all.
+  AttentionRows apart{};
   auto operator<=>(const FusedAttentionShape&) const = default;
 };
 

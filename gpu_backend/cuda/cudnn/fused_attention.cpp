@@ -42,7 +42,7 @@ bool expressible(const AttentionShape& z) {
 }
 FusedAttentionShape sizes_of(const AttentionShape& z) {
   const bool narrow = z.causal && z.window > 0 && z.window < z.keys;
-  return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal, narrow ? z.window : 0};
+  return {z.batch, z.queries, z.keys, z.heads, z.kv_heads, z.d, z.v, z.causal, narrow ? z.window : 0, z.apart};
 }
 
 }  // namespace

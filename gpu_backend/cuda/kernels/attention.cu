@@ -78,14 +78,14 @@ __global__ void forward_kernel(const T* q, const T* k, const T* v, T* out, Acc<T
     const Job at = job_of(n, z.heads, z.queries);
     const std::int64_t shared_head = at.h / (z.heads / z.kv_heads);
     __syncwarp();
-    to_shared(mine, q + place(at.b, at.row, at.h, z.queries, z.heads, z.d), z.d);
+    to_shared(mine, q + place(at.b, at.row, at.h, z.queries, z.apart.q, z.d), z.d);
     Row<A> sum{};
     A largest = -std::numeric_limits<A>::infinity(), total{0};
     for (std::int64_t from = 0; from < z.keys; from += kWarp) {
       const std::int64_t j = from + threadIdx.x;
       const bool seen = j < z.keys && !hidden(z, at.row, j);
       const A s =
-          seen ? static_cast<A>(z.scale) * dot(mine, k + place(at.b, j, shared_head, z.keys, z.kv_heads, z.d), z.d)
+          seen ? static_cast<A>(z.scale) * dot(mine, k + place(at.b, j, shared_head, z.keys, z.apart.k, z.d), z.d)
                : -std::numeric_limits<A>::infinity();
       const A now = Max::of(largest, over_warp<Max>(s));
       if (now == -std::numeric_limits<A>::infinity()) continue;  // Nothing seen yet.
@@ -96,10 +96,11 @@ __global__ void forward_kernel(const T* q, const T* k, const T* v, T* out, Acc<T
       for (int i = 0; i < kPerLane; ++i) sum.at[i] *= shrink;
       for (int lane = 0; lane < kWarp && from + lane < z.keys; ++lane)
         add_row(sum, __shfl_sync(0xffffffffu, used, lane),
-                v + place(at.b, from + lane, shared_head, z.keys, z.kv_heads, z.v), z.v);
+                v + place(at.b, from + lane, shared_head, z.keys, z.apart.v, z.v), z.v);
       largest = now;
     }
-    store_row(sum, out + place(at.b, at.row, at.h, z.queries, z.heads, z.v), z.v, total > A(0) ? A(1) / total : A(0));
+    store_row(sum, out + place(at.b, at.row, at.h, z.queries, z.heads * z.v, z.v), z.v,
+              total > A(0) ? A(1) / total : A(0));
     if (threadIdx.x == 0) lse[(at.b * z.queries + at.row) * z.heads + at.h] = largest + log(total);
   }
 }
@@ -110,7 +111,7 @@ __global__ void delta_kernel(const T* dout, const T* out, Acc<T>* delta, Attenti
   const std::int64_t jobs = z.batch * z.heads * z.queries, step = static_cast<std::int64_t>(gridDim.x) * kWarps;
   for (std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.y; n < jobs; n += step) {
     const Job at = job_of(n, z.heads, z.queries);
-    const std::int64_t row = place(at.b, at.row, at.h, z.queries, z.heads, z.v);
+    const std::int64_t row = place(at.b, at.row, at.h, z.queries, z.heads * z.v, z.v);
     A sum{0};
     for (std::int64_t c = threadIdx.x; c < z.v; c += kWarp)
       sum += static_cast<A>(widen(dout[row + c])) * static_cast<A>(widen(out[row + c]));
@@ -142,22 +143,22 @@ __global__ void query_grad_kernel(const T* dout, const T* q, const T* k, const T
     const Job at = job_of(n, z.heads, z.queries);
     const std::int64_t shared_head = at.h / (z.heads / z.kv_heads);
     __syncwarp();
-    to_shared(query_row, q + place(at.b, at.row, at.h, z.queries, z.heads, z.d), z.d);
-    to_shared(grad_row, dout + place(at.b, at.row, at.h, z.queries, z.heads, z.v), z.v);
+    to_shared(query_row, q + place(at.b, at.row, at.h, z.queries, z.apart.q, z.d), z.d);
+    to_shared(grad_row, dout + place(at.b, at.row, at.h, z.queries, z.heads * z.v, z.v), z.v);
     const A row_lse = lse[(at.b * z.queries + at.row) * z.heads + at.h];
     Row<A> sum{};
     for (std::int64_t from = 0; from < z.keys; from += kWarp) {
       const std::int64_t j = from + threadIdx.x;
       A ds{0};
       if (j < z.keys && !hidden(z, at.row, j))
-        ds = pair(z, at, at.row, j, dot(query_row, k + place(at.b, j, shared_head, z.keys, z.kv_heads, z.d), z.d),
-                  dot(grad_row, v + place(at.b, j, shared_head, z.keys, z.kv_heads, z.v), z.v), row_lse, delta[n])
+        ds = pair(z, at, at.row, j, dot(query_row, k + place(at.b, j, shared_head, z.keys, z.apart.k, z.d), z.d),
+                  dot(grad_row, v + place(at.b, j, shared_head, z.keys, z.apart.v, z.v), z.v), row_lse, delta[n])
                  .ds;
       for (int lane = 0; lane < kWarp && from + lane < z.keys; ++lane)
         add_row(sum, __shfl_sync(0xffffffffu, ds, lane),
-                k + place(at.b, from + lane, shared_head, z.keys, z.kv_heads, z.d), z.d);
+                k + place(at.b, from + lane, shared_head, z.keys, z.apart.k, z.d), z.d);
     }
-    store_row(sum, dq + place(at.b, at.row, at.h, z.queries, z.heads, z.d), z.d, static_cast<A>(z.scale));
+    store_row(sum, dq + place(at.b, at.row, at.h, z.queries, z.apart.dq, z.d), z.d, static_cast<A>(z.scale));
   }
 }
 
@@ -171,29 +172,28 @@ __global__ void key_grad_kernel(const T* dout, const T* q, const T* k, const T* 
                      step = static_cast<std::int64_t>(gridDim.x) * kWarps;
   for (std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.y; n < jobs; n += step) {
     Job at = job_of(n, z.kv_heads, z.keys);
-    const std::int64_t shared_head = at.h, key_place = place(at.b, at.row, shared_head, z.keys, z.kv_heads, z.d),
-                       value_place = place(at.b, at.row, shared_head, z.keys, z.kv_heads, z.v);
+    const std::int64_t shared_head = at.h;
     __syncwarp();
-    to_shared(key_row, k + key_place, z.d);
-    to_shared(value_row, v + value_place, z.v);
+    to_shared(key_row, k + place(at.b, at.row, shared_head, z.keys, z.apart.k, z.d), z.d);
+    to_shared(value_row, v + place(at.b, at.row, shared_head, z.keys, z.apart.v, z.v), z.v);
     Row<A> key_sum{}, value_sum{};
     for (at.h = shared_head * group; at.h < (shared_head + 1) * group; ++at.h)
       for (std::int64_t from = 0; from < z.queries; from += kWarp) {
         const std::int64_t i = from + threadIdx.x;
         Pair<A> of{A(0), A(0)};
         if (i < z.queries && !hidden(z, i, at.row))
-          of = pair(z, at, i, at.row, dot(key_row, q + place(at.b, i, at.h, z.queries, z.heads, z.d), z.d),
-                    dot(value_row, dout + place(at.b, i, at.h, z.queries, z.heads, z.v), z.v),
+          of = pair(z, at, i, at.row, dot(key_row, q + place(at.b, i, at.h, z.queries, z.apart.q, z.d), z.d),
+                    dot(value_row, dout + place(at.b, i, at.h, z.queries, z.heads * z.v, z.v), z.v),
                     lse[(at.b * z.queries + i) * z.heads + at.h], delta[(at.b * z.heads + at.h) * z.queries + i]);
         for (int lane = 0; lane < kWarp && from + lane < z.queries; ++lane) {
           add_row(key_sum, __shfl_sync(0xffffffffu, of.ds, lane),
-                  q + place(at.b, from + lane, at.h, z.queries, z.heads, z.d), z.d);
+                  q + place(at.b, from + lane, at.h, z.queries, z.apart.q, z.d), z.d);
           add_row(value_sum, __shfl_sync(0xffffffffu, of.p, lane),
-                  dout + place(at.b, from + lane, at.h, z.queries, z.heads, z.v), z.v);
+                  dout + place(at.b, from + lane, at.h, z.queries, z.heads * z.v, z.v), z.v);
         }
       }
-    store_row(key_sum, dk + key_place, z.d, static_cast<A>(z.scale));
-    store_row(value_sum, dv + value_place, z.v, A(1));
+    store_row(key_sum, dk + place(at.b, at.row, shared_head, z.keys, z.apart.dk, z.d), z.d, static_cast<A>(z.scale));
+    store_row(value_sum, dv + place(at.b, at.row, shared_head, z.keys, z.apart.dv, z.v), z.v, A(1));
   }
 }
 

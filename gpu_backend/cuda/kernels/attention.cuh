@@ -5,10 +5,11 @@
 
 namespace rehearse::cuda {
 
-/// First element of row `s` of head `h` in a tensor [batch, rows, heads, width].
+/// First element of row `s` of head `h` in a tensor [batch, rows, heads, width] whose rows begin `apart` elements from
+/// each other.
 __device__ inline std::int64_t place(std::int64_t b, std::int64_t s, std::int64_t h, std::int64_t rows,
-                                     std::int64_t heads, std::int64_t width) {
-  return ((b * rows + s) * heads + h) * width;
+                                     std::int64_t apart, std::int64_t width) {
+  return (b * rows + s) * apart + h * width;
 }
 
 __device__ inline bool hidden(const AttentionShape& z, std::int64_t query, std::int64_t key) {

@@ -150,19 +150,19 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
 
   const std::int64_t b = blockIdx.y / z.heads, h = blockIdx.y % z.heads, shared_head = h / (z.heads / z.kv_heads);
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kForwardRows;  // The longest rows begin first.
-  const Half *keys = k + place(b, 0, shared_head, z.keys, z.kv_heads, D),
-             *values = v + place(b, 0, shared_head, z.keys, z.kv_heads, D);
+  const Half *keys = k + place(b, 0, shared_head, z.keys, z.apart.k, D),
+             *values = v + place(b, 0, shared_head, z.keys, z.apart.v, D);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
   const int row = first + warp_row + lane / 4, tiles = key_tiles(z, first + kForwardRows);
   const int last[2] = {last_key(z, row), last_key(z, row + 8)};
   const float factor = static_cast<float>(z.scale) * kLog2E;
 
   const auto fetch_tiles = [&](int j) {
-    fetch<D, kTile>(key_tile(j), keys, z.kv_heads * D, j * kTile, z.keys);
-    fetch<D, kTile>(value_tile(j), values, z.kv_heads * D, j * kTile, z.keys);
+    fetch<D, kTile>(key_tile(j), keys, z.apart.k, j * kTile, z.keys);
+    fetch<D, kTile>(value_tile(j), values, z.apart.v, j * kTile, z.keys);
     end_copies();
   };
-  fetch<D, kForwardRows>(query_tile, q + place(b, 0, h, z.queries, z.heads, D), z.heads * D, first, z.queries);
+  fetch<D, kForwardRows>(query_tile, q + place(b, 0, h, z.queries, z.apart.q, D), z.apart.q, first, z.queries);
   fetch_tiles(0);
 
   FragmentC sum[D / 8];
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
     if (lane % 4 == 0 && query < z.queries)
       lse[(b * z.queries + query) * z.heads + h] = largest[half] * kLn2 + logf(total[half]);
   }
-  store<D>(sum, out + place(b, 0, h, z.queries, z.heads, D), z.heads * D, first + warp_row, z.queries, inverse);
+  store<D>(sum, out + place(b, 0, h, z.queries, z.heads * D, D), z.heads * D, first + warp_row, z.queries, inverse);
 }
 
 constexpr int kGradWarps = 4;
@@ -241,8 +241,11 @@ __global__ void __launch_bounds__(kGradWarps* kWarp)
 
   const int row_heads = static_cast<int>(kKeys ? z.kv_heads : z.heads),
             rows = static_cast<int>(kKeys ? z.keys : z.queries), columns = static_cast<int>(kKeys ? z.queries : z.keys);
-  const int column_heads = static_cast<int>(kKeys ? z.heads : z.kv_heads),
-            group = static_cast<int>(z.heads / z.kv_heads);
+  const int group = static_cast<int>(z.heads / z.kv_heads);
+  // Elements from row to row of both streamed tensors, and of both kept ones.
+  const std::int64_t of_dout = z.heads * D, first_apart = kKeys ? z.apart.q : z.apart.k,
+                     second_apart = kKeys ? of_dout : z.apart.v, kept_apart = kKeys ? z.apart.k : z.apart.q,
+                     second_kept_apart = kKeys ? z.apart.v : of_dout;
   const int b = static_cast<int>(blockIdx.y) / row_heads, row_head = static_cast<int>(blockIdx.y) % row_heads;
   const int first = static_cast<int>(kKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * kGradRows;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
@@ -259,9 +262,10 @@ __global__ void __launch_bounds__(kGradWarps* kWarp)
 
   const auto fetch_tiles = [&](int step) {
     const int head = column_head(step), at = column_tile(step) * kTile;
-    const std::int64_t from = place(b, 0, head, columns, column_heads, D);
-    fetch<D, kTile>(tile(step, 0), (kKeys ? q : k) + from, column_heads * D, at, columns);
-    fetch<D, kTile>(tile(step, 1), (kKeys ? dout : v) + from, column_heads * D, at, columns);
+    fetch<D, kTile>(tile(step, 0), (kKeys ? q : k) + place(b, 0, head, columns, first_apart, D), first_apart, at,
+                    columns);
+    fetch<D, kTile>(tile(step, 1), (kKeys ? dout : v) + place(b, 0, head, columns, second_apart, D), second_apart, at,
+                    columns);
     if (kKeys)
       for (int i = static_cast<int>(threadIdx.x); i < kTile; i += static_cast<int>(blockDim.x)) {
         const int query = at + i < columns ? at + i : columns - 1;
@@ -270,9 +274,10 @@ __global__ void __launch_bounds__(kGradWarps* kWarp)
       }
     end_copies();
   };
-  const std::int64_t mine = place(b, 0, row_head, rows, row_heads, D);
-  fetch<D, kGradRows>(kept_tiles, (kKeys ? k : q) + mine, row_heads * D, first, rows);
-  fetch<D, kGradRows>(second_kept, (kKeys ? v : dout) + mine, row_heads * D, first, rows);
+  fetch<D, kGradRows>(kept_tiles, (kKeys ? k : q) + place(b, 0, row_head, rows, kept_apart, D), kept_apart, first,
+                      rows);
+  fetch<D, kGradRows>(second_kept, (kKeys ? v : dout) + place(b, 0, row_head, rows, second_kept_apart, D),
+                      second_kept_apart, first, rows);
   if (steps > 0) fetch_tiles(0);
 
   float row_lse[2] = {0, 0}, row_delta[2] = {0, 0};
@@ -311,8 +316,11 @@ __global__ void __launch_bounds__(kGradWarps* kWarp)
     __syncthreads();  // The next fetch writes where this tile was read.
   }
   const float scale[2] = {static_cast<float>(z.scale), static_cast<float>(z.scale)}, one[2] = {1, 1};
-  store<D>(first_sum, (kKeys ? dk : dq) + mine, row_heads * D, first + warp_row, rows, scale);
-  if constexpr (kKeys) store<D>(second_sum, dv + mine, row_heads * D, first + warp_row, rows, one);
+  const std::int64_t to_apart = kKeys ? z.apart.dk : z.apart.dq;
+  store<D>(first_sum, (kKeys ? dk : dq) + place(b, 0, row_head, rows, to_apart, D), to_apart, first + warp_row, rows,
+           scale);
+  if constexpr (kKeys)
+    store<D>(second_sum, dv + place(b, 0, row_head, rows, z.apart.dv, D), z.apart.dv, first + warp_row, rows, one);
 }
 
 /// More shared memory than every kernel may take unasked.
@@ -348,6 +356,10 @@ void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals 
 bool on_tensor_cores(const AttentionShape& z, ElementType type) {
   // Positions in one piece, so that a mask is a bound per row; dropout's random numbers would crowd out the products.
   const bool in_order = z.query.length >= z.queries && z.key.length >= z.keys;
+  // Rows begin at multiples of the 16 bytes that are copied at once.
+  const AttentionRows& r = z.apart;
+  for (const std::int64_t apart : {r.q, r.k, r.v, r.dq, r.dk, r.dv})
+    if (apart % 8 != 0) return false;
   return in_order && z.window == 0 && !z.dropout.on() && type == ElementType::real16 && z.d == z.v &&
          (z.d == 64 || z.d == 128) && z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) &&
          z.batch * z.heads < 65536;

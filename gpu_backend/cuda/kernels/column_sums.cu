@@ -15,6 +15,7 @@ template <class T>
 struct Columns {
   const T* dy[kMostColumnSums];
   std::int64_t columns[kMostColumnSums], before[kMostColumnSums];  ///< Of each, and of those left of it.
+  std::int64_t apart[kMostColumnSums];                             ///< Elements from row to row.
   unsigned first_block[kMostColumnSums];
   int count = 0;
   std::int64_t all = 0;  ///< Columns.
@@ -40,7 +41,7 @@ __global__ void column_parts_kernel(Columns<T> from, const T* x, const Acc<T>* m
     const std::int64_t run = c / (columns / runs);
 #pragma unroll 4
     for (std::int64_t r = first + threadIdx.y; r < end; r += kRowLanes) {
-      const auto g = read<V>(dy, r * columns + c);
+      const auto g = read<V>(dy, r * from.apart[which] + c);
       if (x != nullptr) {
         const auto v = read<V>(x, r * columns + c);
         const std::int64_t m = 2 * (r * runs + run);
@@ -116,7 +117,8 @@ void column_parts(cudaStream_t stream, const ColumnTerm* terms, int count, const
   const auto aligned = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   bool vectors = aligned(by.x);
   for (int i = 0; i < count; ++i)
-    vectors = vectors && terms[i].columns / by.runs % kVector<T> == 0 && aligned(in<T>(terms[i].dy));
+    vectors = vectors && terms[i].columns / by.runs % kVector<T> == 0 && terms[i].apart % kVector<T> == 0 &&
+              aligned(in<T>(terms[i].dy));
   const auto start = [&](auto v) {
     constexpr int V = decltype(v)::value;
     const std::int64_t each = static_cast<std::int64_t>(kColumnThreads) * V;
@@ -125,7 +127,7 @@ void column_parts(cudaStream_t stream, const ColumnTerm* terms, int count, const
     for (; from.count < count; ++from.count) {
       const int i = from.count;
       from.dy[i] = in<T>(terms[i].dy), from.columns[i] = terms[i].columns, from.before[i] = from.all;
-      from.first_block[i] = blocks;
+      from.apart[i] = terms[i].apart, from.first_block[i] = blocks;
       from.all += terms[i].columns;
       blocks += static_cast<unsigned>((terms[i].columns + each - 1) / each);
     }
@@ -165,7 +167,7 @@ void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, voi
     const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
     A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
       *plain = weighted + row_parts(rows) * columns;
-    const ColumnTerm term{dy, columns};
+    const ColumnTerm term{dy, columns, columns};
     column_parts<T>(stream, &term, 1, {in<T>(x), moments_of, z.runs}, weighted, dbias != nullptr ? plain : nullptr,
                     rows);
     add_parts<A, G>(stream, {weighted, out<G>(dweight)}, {plain, static_cast<G*>(dbias)}, rows, columns);

@@ -172,4 +172,31 @@ void each(cudaStream_t stream, F f, std::int64_t n, std::initializer_list<const 
 template <class T>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
+/// Runs f.at<V>(row, column) for every V-th element of rows.
+template <int V, class F>
+__global__ void each_of_rows_kernel(F f, std::int64_t rows, std::int64_t width) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * V;
+  for (std::int64_t r = blockIdx.y; r < rows; r += gridDim.y)
+    for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < width; i += step)
+      f.template at<V>(r, i);
+}
+inline constexpr std::int64_t kMostBlocksAbove = 65535;  // Of a grid's second dimension.
+/// By vectors where all pointers and distances (multiples of V then) allow it.
+template <int V, class F>
+void each_of_rows(cudaStream_t stream, F f, std::int64_t rows, std::int64_t width,
+                  std::initializer_list<const void*> pointers, std::initializer_list<std::int64_t> distances) {
+  if (rows == 0 || width == 0) return;
+  bool aligned = width % V == 0;
+  for (const void* p : pointers) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  if (rows > 1)
+    for (const std::int64_t d : distances) aligned = aligned && d % V == 0;
+  const std::int64_t per_block = static_cast<std::int64_t>(kThreads) * (aligned ? V : 1);
+  const dim3 grid(blocks_for((width + per_block - 1) / per_block),
+                  static_cast<unsigned>(rows < kMostBlocksAbove ? rows : kMostBlocksAbove));
+  if (aligned)
+    launch(&each_of_rows_kernel<V, F>, grid, dim3(kThreads), 0, stream, f, rows, width);
+  else
+    launch(&each_of_rows_kernel<1, F>, grid, dim3(kThreads), 0, stream, f, rows, width);
+}
+
 }  // namespace rehearse::cuda

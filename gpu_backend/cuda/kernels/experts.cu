@@ -1,4 +1,4 @@
-// Experts: a warp per token chooses, a block per expert counts and deals out rows, a block per row or token moves them.
+// Experts: a warp per token chooses, a block per row or token moves rows.
 
 #include <limits>
 
@@ -157,78 +157,6 @@ __global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64
   }
 }
 
-/// How many of n choices are this block's expert; the same in every thread.
-__device__ std::int64_t count_of(const std::int64_t* choice, std::int64_t n, std::int64_t expert) {
-  std::int64_t mine = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += choice[i] == expert ? 1 : 0;
-  return over_block<Sum>(mine, std::int64_t{0});
-}
-template <class A>
-__global__ void load_kernel(const std::int64_t* choice, Reals load, Routing r) {
-  for (std::int64_t e = blockIdx.x; e < r.experts; e += gridDim.x) {
-    const std::int64_t n = count_of(choice, r.tokens * r.k, e);
-    if (threadIdx.x == 0) put(load, e, static_cast<A>(static_cast<double>(n) / r.choices_in_scope));
-  }
-}
-__global__ void count_kernel(const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts,
-                             std::int64_t most) {
-  for (std::int64_t e = blockIdx.x; e < experts; e += gridDim.x) {
-    const std::int64_t all = count_of(choice, n, e);
-    if (threadIdx.x == 0) counts[e] = most > 0 && all > most ? most : all;
-  }
-}
-__global__ void total_kernel(const std::int64_t* counts, std::int64_t n, std::int64_t* sum) {
-  std::int64_t mine = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += counts[i];
-  mine = over_block<Sum>(mine, std::int64_t{0});
-  if (threadIdx.x == 0) *sum = mine;
-}
-
-/// A choice's place among those of its expert, in order; -1 beyond the capacity. counts[expert]: how many have one.
-__global__ void place_kernel(const std::int64_t* choice, std::int64_t* rows, std::int64_t* counts, Dealing z) {
-  __shared__ std::int64_t of_warp[kWarp];
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp,
-            warps = static_cast<int>(blockDim.x) / kWarp;
-  for (std::int64_t e = blockIdx.x; e < z.experts; e += gridDim.x) {
-    std::int64_t before = 0;
-    for (std::int64_t first = 0; first < z.n; first += blockDim.x) {
-      const std::int64_t i = first + threadIdx.x;
-      const bool mine = i < z.n && choice[i] == e;
-      const unsigned votes = __ballot_sync(0xffffffffu, mine);
-      std::int64_t place = 0;
-      for (unsigned earlier = votes & ((1u << in_warp) - 1u); earlier != 0; earlier &= earlier - 1u) ++place;
-      std::int64_t of_mine = 0;
-      for (unsigned all = votes; all != 0; all &= all - 1u) ++of_mine;
-      __syncthreads();
-      if (in_warp == 0) of_warp[warp] = of_mine;
-      __syncthreads();
-      std::int64_t here = 0;
-      for (int w = 0; w < warps; ++w) {
-        if (w < warp) place += of_warp[w];
-        here += of_warp[w];
-      }
-      if (mine) rows[i] = z.capacity > 0 && before + place >= z.capacity ? -1 : before + place;
-      before += here;
-    }
-    if (threadIdx.x == 0) counts[e] = z.capacity > 0 && before > z.capacity ? z.capacity : before;
-  }
-}
-__global__ void first_rows_kernel(const std::int64_t* counts, std::int64_t* first, Dealing z) {
-  std::int64_t at = 0;
-  for (std::int64_t e = 0; e < z.experts; ++e) {
-    first[e] = at;
-    at += z.padded ? z.capacity : counts[e];
-  }
-}
-struct AddFirst {
-  const std::int64_t *choice, *first;
-  std::int64_t* rows;
-  template <int>
-  __device__ void at(std::int64_t i) const {
-    if (rows[i] >= 0) rows[i] += first[choice[i]];
-  }
-};
-
 template <class A>
 __global__ void to_rows_kernel(Reals tokens, Reals to, const std::int64_t* rows, TokenRows z, Reals numbers,
                                Reals numbers_to) {
@@ -347,11 +275,6 @@ void route(cudaStream_t stream, Reals scores, Reals weights, std::int64_t* choic
     launch(&route_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, scores, weights, choice, r);
   });
 }
-void route_load(cudaStream_t stream, const std::int64_t* choice, Reals load, const Routing& r) {
-  with_sums_of(load.type, [&](auto a) {
-    launch(&load_kernel<decltype(a)>, dim3(blocks_for(r.experts)), dim3(kThreads), 0, stream, choice, load, r);
-  });
-}
 void route_grad(cudaStream_t stream, Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores,
                 const void* load, ElementType load_type, const Routing& r) {
   check_experts(r);
@@ -360,22 +283,6 @@ void route_grad(cudaStream_t stream, Reals dweights, Reals scores, const std::in
     launch(&route_grad_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, dweights, scores,
            choice, dscores, shares, r);
   });
-}
-
-void count_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t n, std::int64_t* counts,
-                   std::int64_t experts, std::int64_t most) {
-  launch(&count_kernel, dim3(blocks_for(experts)), dim3(kThreads), 0, stream, choice, n, counts, experts, most);
-}
-void sum_counts(cudaStream_t stream, const std::int64_t* counts, std::int64_t n, std::int64_t* sum) {
-  launch(&total_kernel, dim3(1), dim3(kThreads), 0, stream, counts, n, sum);
-}
-
-void rows_of_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t* rows, std::int64_t* scratch,
-                     const Dealing& z) {
-  launch(&place_kernel, dim3(blocks_for(z.experts)), dim3(kThreads), 0, stream, choice, rows, scratch, z);
-  launch(&first_rows_kernel, dim3(1), dim3(1), 0, stream, static_cast<const std::int64_t*>(scratch),
-         scratch + z.experts, z);
-  each_one(stream, AddFirst{choice, scratch + z.experts, rows}, z.n);
 }
 
 void tokens_to_rows(cudaStream_t stream, Reals tokens, Reals to, const std::int64_t* rows, const TokenRows& z,

@@ -17,15 +17,16 @@ struct Routing {
 /// (unavailable) beyond kMostExperts.
 void route(cudaStream_t, Reals scores, Reals weights, std::int64_t* choice, const Routing& shape);
 inline constexpr std::int64_t kMostExperts = 1024;
-/// load [experts]: share of all choices that fall on each.
-void route_load(cudaStream_t, const std::int64_t* choice, Reals load, const Routing& shape);
+/// load [experts]: share of all choices that fall on each. `scratch` holds count_scratch_bytes().
+void route_load(cudaStream_t, const std::int64_t* choice, Reals load, const Routing& shape, void* scratch);
+[[nodiscard]] std::size_t count_scratch_bytes(std::int64_t choices, std::int64_t experts);
 /// `load` null: no balancing loss.
 void route_grad(cudaStream_t, Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, const void* load,
                 ElementType load_type, const Routing& shape);
 
-/// Rows for each expert; at most `most`, 0 for all.
+/// Rows for each expert; at most `most`, 0 for all. `scratch` holds count_scratch_bytes().
 void count_choices(cudaStream_t, const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts,
-                   std::int64_t most);
+                   std::int64_t most, void* scratch);
 void sum_counts(cudaStream_t, const std::int64_t* counts, std::int64_t n, std::int64_t* sum);
 
 /// Row of each of `n` choices in the buffer of rows in expert order, -1 where it is dropped. capacity 0: none; padded:
@@ -34,9 +35,9 @@ struct Dealing {
   std::int64_t n, experts, capacity;
   bool padded;
 };
-/// `scratch` holds 2 * experts numbers.
-void rows_of_choices(cudaStream_t, const std::int64_t* choice, std::int64_t* rows, std::int64_t* scratch,
-                     const Dealing& shape);
+/// `scratch` holds rows_of_choices_scratch_bytes(), from a multiple of 256 on.
+void rows_of_choices(cudaStream_t, const std::int64_t* choice, std::int64_t* rows, void* scratch, const Dealing& shape);
+[[nodiscard]] std::size_t rows_of_choices_scratch_bytes(const Dealing& shape);
 
 /// Rows of `width` elements for k choices of each token.
 struct TokenRows {

@@ -19,8 +19,13 @@ namespace rehearse::cuda {
 enum class Curve { gelu, gelu_by_tanh, squared_relu };
 void curve(cudaStream_t, Curve which, Reals x, Reals y, std::int64_t n);
 void curve_grad(cudaStream_t, Curve which, Reals dy, Reals x, Reals dx, std::int64_t n);
-void silu_mul(cudaStream_t, Reals gate, Reals up, Reals y, std::int64_t n);
-void silu_mul_grad(cudaStream_t, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, std::int64_t n);
+/// Rows of gates and of what they multiply begin `apart` elements from each other, those of their gradients
+/// `grad_apart`.
+struct GatedRows {
+  std::int64_t rows, width, apart, grad_apart;
+};
+void silu_mul(cudaStream_t, Reals gate, Reals up, Reals y, const GatedRows& shape);
+void silu_mul_grad(cudaStream_t, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, const GatedRows& shape);
 void add(cudaStream_t, Reals a, Reals b, Reals sum, std::int64_t n);
 /// To another type, or copied where types are equal.
 void cast(cudaStream_t, Reals from, Reals to, std::int64_t n);
@@ -66,10 +71,10 @@ void norm_grads(cudaStream_t, Reals x, Reals dy, Reals weight, const void* besid
 /// Mean and inverse deviation of every row, pairs in the type of sums.
 void norm_moments(cudaStream_t, Reals x, void* to, const NormShape& shape);
 [[nodiscard]] std::size_t norm_scratch_bytes(const NormShape& shape, ElementType type);
-/// A matrix [rows, columns] beside others.
+/// A matrix [rows, columns] beside others, whose rows begin `apart` elements from each other.
 struct ColumnTerm {
   Reals dy;
-  std::int64_t columns;
+  std::int64_t columns, apart;
 };
 inline constexpr int kMostColumnSums = 4;
 /// Adds the sums of the columns of up to kMostColumnSums matrices of one type to `sum`, which has a number for each
@@ -109,8 +114,9 @@ struct RopeShape {
   std::int64_t batch, sequence, heads, width, turning;
   double base;
   Line positions;
+  std::int64_t from_apart, to_apart;  ///< Elements from where a token begins to where the next does.
 };
-/// direction 1 turns, -1 turns back.
+/// direction 1 turns, -1 turns back; x and y may be the same.
 void rope(cudaStream_t, Reals x, Reals y, const RopeShape& shape, int direction);
 
 // ---- cross-entropy; columns from `valid` on are padding
@@ -142,6 +148,11 @@ void xent_grad(cudaStream_t, Reals from, const std::int64_t* labels, Reals out, 
 // ---- attention; q [b, queries, heads, d], k [b, keys, kv_heads, d], v and out with `v` for d; log-sum-exp [b,
 // queries, heads]
 
+/// Elements from where a row of tokens begins to where the next does.
+struct AttentionRows {
+  std::int64_t q, k, v, dq, dk, dv;
+  auto operator<=>(const AttentionRows&) const = default;
+};
 struct AttentionShape {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;
   double scale;
@@ -151,6 +162,7 @@ struct AttentionShape {
   std::int64_t all_heads, all_queries, all_keys;
   Dropout dropout;
   std::int64_t window = 0;  ///< Keys that a query sees at most, up to its own, where causal; 0: all.
+  AttentionRows apart{};    ///< Other rows, as those of the output, lie one after the other.
 };
 void attention(cudaStream_t, Reals q, Reals k, Reals v, Reals out, Reals lse, const AttentionShape& shape);
 /// `scratch` holds attention_scratch_bytes().

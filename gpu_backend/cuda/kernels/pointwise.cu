@@ -87,31 +87,35 @@ template <class T>
 struct SiluMul {
   const T *gate, *up;
   T* y;
+  GatedRows z;
   template <int V>
-  __device__ void at(std::int64_t i) const {
+  __device__ void at(std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * z.apart + column;
     auto g = read<V>(gate, i);
     const auto u = read<V>(up, i);
 #pragma unroll
     for (int j = 0; j < V; ++j) g.at[j] = g.at[j] * sigmoid(g.at[j]) * u.at[j];
-    write<V>(y, i, g);
+    write<V>(y, row * z.width + column, g);
   }
 };
 template <class T>
 struct SiluMulGrad {
   const T *dy, *gate, *up;
   T *dgate, *dup;
+  GatedRows z;
   template <int V>
-  __device__ void at(std::int64_t i) const {
+  __device__ void at(std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * z.apart + column, to = row * z.grad_apart + column;
     auto g = read<V>(gate, i), u = read<V>(up, i);
-    const auto d = read<V>(dy, i);
+    const auto d = read<V>(dy, row * z.width + column);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const auto s = sigmoid(g.at[j]), x = g.at[j];
       g.at[j] = d.at[j] * u.at[j] * s * (decltype(s)(1) + x * (decltype(s)(1) - s));
       u.at[j] = d.at[j] * x * s;
     }
-    write<V>(dgate, i, g);
-    write<V>(dup, i, u);
+    write<V>(dgate, to, g);
+    write<V>(dup, to, u);
   }
 };
 
@@ -245,18 +249,20 @@ void curve_grad(cudaStream_t stream, Curve which, Reals dy, Reals x, Reals dx, s
   });
 }
 
-void silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals y, std::int64_t n) {
+void silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals y, const GatedRows& z) {
   with_real(y.type, [&](auto t) {
     using T = decltype(t);
-    each<kVector<T>>(stream, SiluMul<T>{in<T>(gate), in<T>(up), out<T>(y)}, n, {gate.data, up.data, y.data});
+    each_of_rows<kVector<T>>(stream, SiluMul<T>{in<T>(gate), in<T>(up), out<T>(y), z}, z.rows, z.width,
+                             {gate.data, up.data, y.data}, {z.apart});
   });
 }
 
-void silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, std::int64_t n) {
+void silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, const GatedRows& z) {
   with_real(dy.type, [&](auto t) {
     using T = decltype(t);
-    each<kVector<T>>(stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup)}, n,
-                     {dy.data, gate.data, up.data, dgate.data, dup.data});
+    each_of_rows<kVector<T>>(stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup), z},
+                             z.rows, z.width, {dy.data, gate.data, up.data, dgate.data, dup.data},
+                             {z.apart, z.grad_apart});
   });
 }
 

@@ -1,17 +1,10 @@
-// Word and position tables, rotary embedding. Gradients of tables are added token by token in the tokens' order.
+// Word and position tables, rotary embedding.
 
-#include <limits>
-
-#include "gpu_backend/cuda/kernels/common.cuh"
+#include "gpu_backend/cuda/kernels/table_rows.cuh"
 
 namespace rehearse::cuda {
 
 namespace {
-
-__device__ std::int64_t row_of(const TableShape& z, std::int64_t token) {
-  const std::int64_t row = token - z.first_row;
-  return row >= 0 && row < z.rows ? row : -1;
-}
 
 template <class T>
 __global__ void embedding_kernel(const std::int64_t* tokens, const T* table, T* to, TableShape z) {
@@ -19,70 +12,6 @@ __global__ void embedding_kernel(const std::int64_t* tokens, const T* table, T* 
     const std::int64_t row = row_of(z, tokens[t]);
     for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x)
       to[t * z.width + i] = row < 0 ? narrow<T>(0) : table[row * z.width + i];
-  }
-}
-
-/// The table's row of every token, -1 where another rank holds it, and the first token of every row.
-__global__ void first_tokens_kernel(const std::int64_t* tokens, int* rows, int* first, TableShape z) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; t < z.tokens; t += step) {
-    const int row = static_cast<int>(row_of(z, tokens[t]));
-    rows[t] = row;
-    if (row >= 0) atomicMin(first + row, static_cast<int>(t));  // The least of integers, whatever the order.
-  }
-}
-
-constexpr int kLooks = 4, kColumnsEach = 8;  // Tokens that a thread looks at at once; columns that it adds up.
-
-/// A block per token. The first token of a row adds up all of its row, in order; the blocks of the others end.
-template <class T, class G>
-__global__ void embedding_grad_kernel(const int* rows, const int* first, const T* dy, G* table, TableShape z) {
-  __shared__ unsigned matches[kLooks][kThreads / kWarp];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (std::int64_t t = blockIdx.x; t < z.tokens; t += gridDim.x) {
-    const int row = rows[t];
-    if (row < 0 || first[row] != t) continue;
-    G* to = table + static_cast<std::int64_t>(row) * z.width;
-    for (std::int64_t columns = 0; columns < z.width; columns += kThreads * kColumnsEach) {
-      Acc<G> sums[kColumnsEach];
-#pragma unroll
-      for (int k = 0; k < kColumnsEach; ++k) {
-        const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-        sums[k] = c < z.width ? widen(to[c]) : Acc<G>(0);
-      }
-      for (std::int64_t from = t; from < z.tokens; from += kThreads * kLooks) {
-        int found[kLooks], any = 0;
-#pragma unroll
-        for (int e = 0; e < kLooks; ++e) {
-          const std::int64_t j = from + e * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-          found[e] = j < z.tokens && rows[j] == row ? 1 : 0;
-          any |= found[e];
-        }
-        if (__syncthreads_or(any) == 0) continue;  // Also: nobody still reads the last matches.
-#pragma unroll
-        for (int e = 0; e < kLooks; ++e) {
-          const unsigned bits = __ballot_sync(0xffffffffu, found[e] != 0);
-          if (threadIdx.x % kWarp == 0) matches[e][warp] = bits;
-        }
-        __syncthreads();
-        for (int e = 0; e < kLooks; ++e)
-          for (int w = 0; w < static_cast<int>(kThreads) / kWarp; ++w)
-            for (unsigned bits = matches[e][w]; bits != 0; bits &= bits - 1) {
-              const std::int64_t j =
-                  from + e * static_cast<std::int64_t>(kThreads) + w * kWarp + __ffs(static_cast<int>(bits)) - 1;
-#pragma unroll
-              for (int k = 0; k < kColumnsEach; ++k) {
-                const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-                if (c < z.width) sums[k] += static_cast<Acc<G>>(widen(dy[j * z.width + c]));
-              }
-            }
-      }
-#pragma unroll
-      for (int k = 0; k < kColumnsEach; ++k) {
-        const std::int64_t c = columns + k * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-        if (c < z.width) to[c] = narrow<G>(sums[k]);
-      }
-    }
   }
 }
 
@@ -119,8 +48,8 @@ __global__ void rope_kernel(const T* x, T* y, RopeShape z, int direction) {
   const std::int64_t half = z.turning / 2, beyond = z.width - z.turning;
   for (std::int64_t t = blockIdx.x; t < z.batch * z.sequence; t += gridDim.x) {
     const auto position = static_cast<double>(z.positions.at(t % z.sequence));
-    const T* from = x + t * z.heads * z.width;
-    T* to = y + t * z.heads * z.width;
+    const T* from = x + t * z.from_apart;
+    T* to = y + t * z.to_apart;
     for (std::int64_t base = 0; base < half; base += kAngles) {
       const int count = static_cast<int>(half - base < kAngles ? half - base : kAngles);
       __syncthreads();  // Whoever still turns by the last angles.
@@ -162,26 +91,6 @@ void embedding(cudaStream_t stream, const std::int64_t* tokens, Reals table, Rea
   });
 }
 
-std::size_t embedding_grad_scratch_bytes(const TableShape& z) {
-  return static_cast<std::size_t>(z.tokens + z.rows) * sizeof(int);
-}
-
-void embedding_grad(cudaStream_t stream, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& z,
-                    void* scratch) {
-  if (z.tokens == 0) return;
-  if (z.tokens + z.rows > std::numeric_limits<int>::max()) throw std::logic_error("a table too large for 32-bit rows");
-  int *rows = static_cast<int*>(scratch), *first = rows + z.tokens;
-  REHEARSE_CUDA(cudaMemsetAsync(first, 0x7f, static_cast<std::size_t>(z.rows) * sizeof(int), stream));  // Past all.
-  launch(&first_tokens_kernel, dim3(blocks_for((z.tokens + kThreads - 1) / kThreads)), dim3(kThreads), 0, stream,
-         tokens, rows, first, z);
-  with_sum(dy.type, table.type, [&](auto t, auto g) {
-    using T = decltype(t);
-    using G = decltype(g);
-    launch(&embedding_grad_kernel<T, G>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, rows, first, in<T>(dy),
-           out<G>(table), z);
-  });
-}
-
 void add_position(cudaStream_t stream, Reals x, Reals table, Reals y, const PositionShape& z) {
   with_real(y.type, [&](auto t) {
     using T = decltype(t);
@@ -206,7 +115,8 @@ void rope(cudaStream_t stream, Reals x, Reals y, const RopeShape& z, int directi
       launch(kernel, dim3(blocks_for(z.batch * z.sequence)), dim3(kThreads), 0, stream, in<T>(x), out<T>(y), z,
              direction);
     };
-    if (z.turning / 2 % kTurnedAtOnce == 0 && z.width % kTurnedAtOnce == 0)
+    if (z.turning / 2 % kTurnedAtOnce == 0 && z.width % kTurnedAtOnce == 0 && z.from_apart % kTurnedAtOnce == 0 &&
+        z.to_apart % kTurnedAtOnce == 0)
       start(&rope_kernel<kTurnedAtOnce, T>);
     else
       start(&rope_kernel<1, T>);

@@ -57,8 +57,8 @@ void run_block(const OperatorCall& c) {
 
 /// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v
 void run_block_grad(const OperatorCall& c) {
-  const TensorView &q = c.operand(1), &k = c.operand(2), &v = c.operand(3);
-  const AttentionShape z = attention_shape(c, q, k, v);
+  const TensorView &q = c.operand(1), &k = c.operand(2);
+  const AttentionShape z = attention_grad_shape(c);
   const AttentionBlock block(c);
   if (!block.whole(q, k))
     for (std::size_t i = 6; i < 9; ++i) clear(c, c.operand(i));

@@ -1,6 +1,7 @@
 // Choosing experts, rows in expert order and their products. Operands as in cpu/ops/routing.cpp and experts.cpp. Where
 // counts decide sizes, the host reads them: products of cuBLASLt's and exchanges between ranks need them there.
 
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -42,7 +43,9 @@ template <bool kSigmoid>
 void run_route(const OperatorCall& c) {
   const Routing r = routing(c, kSigmoid);
   route(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(2).as<std::int64_t>(), r);
-  if (c.operands.size() > 3) route_load(stream(c), integers(c.operand(2)), reals(c.operand(3)), r);
+  if (c.operands.size() > 3)
+    route_load(stream(c), integers(c.operand(2)), reals(c.operand(3)), r,
+               c.launch->scratch(count_scratch_bytes(r.tokens * r.k, r.experts)));
 }
 /// weight gradients, scores, choice, scores' gradient, [load]
 template <bool kSigmoid>
@@ -54,8 +57,9 @@ void run_route_grad(const OperatorCall& c) {
 }
 /// choice, counts
 void run_per_expert(const OperatorCall& c) {
-  count_choices(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>(),
-                c.operand(1).elements(), static_cast<std::int64_t>(c.task->scalars.at(0)));
+  const std::int64_t n = c.operand(0).elements(), experts = c.operand(1).elements();
+  count_choices(stream(c), integers(c.operand(0)), n, c.operand(1).as<std::int64_t>(), experts,
+                static_cast<std::int64_t>(c.task->scalars.at(0)), c.launch->scratch(count_scratch_bytes(n, experts)));
 }
 void run_sum_experts(const OperatorCall& c) {
   sum_counts(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>());
@@ -64,11 +68,10 @@ void run_sum_experts(const OperatorCall& c) {
 // ---- permutation. scalars: experts, capacity (0: none), whether buffers are filled up to it
 
 const std::int64_t* rows_of(const OperatorCall& c, const TensorView& choice) {
-  const auto experts = static_cast<std::int64_t>(c.task->scalars.at(0));
-  std::int64_t* rows = numbers(c, choice.elements());
-  rows_of_choices(
-      stream(c), integers(choice), rows, numbers(c, 2 * experts),
-      {choice.elements(), experts, static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0});
+  const Dealing z{choice.elements(), static_cast<std::int64_t>(c.task->scalars.at(0)),
+                  static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0};
+  std::int64_t* rows = numbers(c, z.n);
+  rows_of_choices(stream(c), integers(choice), rows, c.launch->scratch(rows_of_choices_scratch_bytes(z)), z);
   return rows;
 }
 TokenRows token_rows(const TensorView& rows, const TensorView& choice) {
@@ -108,11 +111,16 @@ void run_unpermute_grad(const OperatorCall& c) {
 
 // ---- rows by peer and by expert
 
+/// Waits for the stream where no task of the step has read them before.
 std::vector<std::int64_t> on_host(const OperatorCall& c, const TensorView& counts) {
+  const bool kept = c.read != nullptr && counts.value >= 0;
+  if (kept)
+    if (const auto known = c.read->find(counts.value); known != c.read->end()) return known->second;
   std::vector<std::int64_t> out(static_cast<std::size_t>(counts.elements()));
   REHEARSE_CUDA(
       cudaMemcpyAsync(out.data(), counts.data, out.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost, stream(c)));
   REHEARSE_CUDA(cudaStreamSynchronize(stream(c)));
+  if (kept) (*c.read)[counts.value] = out;
   return out;
 }
 
@@ -161,10 +169,11 @@ void run_sort(const OperatorCall& c) {
 
 // ---- grouped products. scalars: ranks whose slices of the rows lie one after the other
 
+/// `experts` of as many `rows` each, from `expert` on, whose rows lie one after the other: one product of all.
 struct Group {
-  std::int64_t expert, first, rows;
+  std::int64_t slice, expert, first, rows, experts = 1;
 };
-/// Rows of each expert here: what its peers sent, or equal parts; in the order of experts, then slices.
+/// Rows of the experts here: what their peers sent, or equal parts; slice by slice.
 std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::int64_t rows) {
   const auto slices = static_cast<std::int64_t>(c.task->scalars.at(0));
   std::vector<std::int64_t> per_slice_counts;
@@ -173,85 +182,104 @@ std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::i
       if (x.type == ElementType::int64 && per_slice_counts.empty()) per_slice_counts = on_host(c, x);
   const std::int64_t per_slice = static_cast<std::int64_t>(per_slice_counts.size()) / slices,
                      peers = per_slice / experts;
-  std::vector<Group> out(static_cast<std::size_t>(experts * slices));
+  std::vector<Group> out;
   for (std::int64_t s = 0; s < slices; ++s) {
     std::int64_t first = s * (rows / slices);
     for (std::int64_t e = 0; e < experts; ++e) {
       std::int64_t n = per_slice_counts.empty() ? rows / slices / experts : 0;
       for (std::int64_t p = 0; p < peers; ++p) n += nth(per_slice_counts, s * per_slice + p * experts + e);
       check_room(c, first + n, n, rows);
-      nth(out, e * slices + s) = {e, first, n};
+      Group* last = out.empty() ? nullptr : &out.back();
+      if (last != nullptr && s == last->slice && n == last->rows && e == last->expert + last->experts &&
+          first == last->first + last->rows * last->experts)
+        ++last->experts;
+      else if (n > 0)
+        out.push_back({s, e, first, n});
       first += n;
     }
   }
-  std::erase_if(out, [](const Group& g) { return g.rows == 0; });
   return out;
 }
-/// A row of a matrix of rows, to read as a matrix.
-GemmOperand from_row(const TensorView& x, std::int64_t row, std::int64_t width, bool transposed = false) {
-  return {x.data + static_cast<std::size_t>(row * width) * size_of(x.type), x.type, width, transposed};
+/// Rows from one on, to read as a matrix; those of the next expert begin `next` rows on.
+GemmOperand from_row(const TensorView& x, std::int64_t row, std::int64_t width, std::int64_t next,
+                     bool transposed = false) {
+  return {x.data + static_cast<std::size_t>(row * width) * size_of(x.type), x.type, width, transposed, next * width};
+}
+
+/// Products that read and write nothing in common but what they only read: one launch where there is a way.
+void run_all(const OperatorCall& c, const std::vector<GemmCall>& products) {
+  if (products.size() > 1 && c.launch->grouped_gemm->run(stream(c), products, c.launch->scratch)) return;
+  for (const GemmCall& g : products) c.launch->gemm->run(stream(c), g);
 }
 
 /// rows, weight [E, out, in], outputs..., [counts], [rows here]
 void run_grouped(const OperatorCall& c) {
   const TensorView &x = c.operand(0), &w = c.operand(1);
   const std::int64_t in = w.extent(2);
+  std::vector<GemmCall> products;
   for (const Group& g : groups_of(c, w.extent(0), x.extent(0))) {
     std::int64_t row = g.expert * w.extent(1);
     for (const TensorView* y : rows_from(c, 2)) {
       const std::int64_t out = row_width(*y);
-      c.launch->gemm->run(stream(c), {.m = g.rows,
-                                      .n = out,
-                                      .k = in,
-                                      .a = from_row(x, g.first, in),
-                                      .b = from_row(w, row, in, true),
-                                      .c = from_row(*y, g.first, out),
-                                      .tf32 = in_tf32(c)});
+      products.push_back({.m = g.rows,
+                          .n = out,
+                          .k = in,
+                          .batch = g.experts,
+                          .a = from_row(x, g.first, in, g.rows),
+                          .b = from_row(w, row, in, w.extent(1), true),
+                          .c = from_row(*y, g.first, out, g.rows),
+                          .tf32 = in_tf32(c)});
       row += out;
     }
   }
+  run_all(c, products);
 }
 /// weight, dx, output gradients..., [counts], [rows here]
 void run_grouped_input(const OperatorCall& c) {
   const TensorView &w = c.operand(0), &dx = c.operand(1);
   const std::int64_t in = w.extent(2);
-  for (const Group& g : groups_of(c, w.extent(0), dx.extent(0))) {
-    std::int64_t row = g.expert * w.extent(1);
-    double beta = 0;
-    for (const TensorView* dy : rows_from(c, 2)) {
-      const std::int64_t out = row_width(*dy);
-      c.launch->gemm->run(stream(c), {.m = g.rows,
-                                      .n = in,
-                                      .k = out,
-                                      .a = from_row(*dy, g.first, out),
-                                      .b = from_row(w, row, in),
-                                      .c = from_row(dx, g.first, in),
-                                      .beta = beta,
-                                      .tf32 = in_tf32(c)});
-      row += out;
-      beta = 1;
-    }
+  const std::vector<Group> groups = groups_of(c, w.extent(0), dx.extent(0));
+  std::int64_t before = 0;  // Rows of the weight.
+  for (const TensorView* dy : rows_from(c, 2)) {
+    const std::int64_t out = row_width(*dy);
+    std::vector<GemmCall> products;
+    for (const Group& g : groups)
+      products.push_back({.m = g.rows,
+                          .n = in,
+                          .k = out,
+                          .batch = g.experts,
+                          .a = from_row(*dy, g.first, out, g.rows),
+                          .b = from_row(w, g.expert * w.extent(1) + before, in, w.extent(1)),
+                          .c = from_row(dx, g.first, in, g.rows),
+                          .beta = before > 0 ? 1.0 : 0.0,
+                          .tf32 = in_tf32(c)});
+    run_all(c, products);
+    before += out;
   }
 }
 /// rows, weight gradient (added to), output gradients..., [counts], [rows here]
 void run_grouped_weight(const OperatorCall& c) {
   const TensorView &x = c.operand(0), &dw = c.operand(1);
   const std::int64_t in = dw.extent(2);
+  // Slices add to the same gradients, one after the other.
+  std::map<std::int64_t, std::vector<GemmCall>> products;
   for (const Group& g : groups_of(c, dw.extent(0), x.extent(0))) {
     std::int64_t row = g.expert * dw.extent(1);
     for (const TensorView* dy : rows_from(c, 2)) {
       const std::int64_t out = row_width(*dy);
-      c.launch->gemm->run(stream(c), {.m = out,
-                                      .n = in,
-                                      .k = g.rows,
-                                      .a = from_row(*dy, g.first, out, true),
-                                      .b = from_row(x, g.first, in),
-                                      .c = from_row(dw, row, in),
-                                      .beta = 1,
-                                      .tf32 = in_tf32(c)});
+      products[g.slice].push_back({.m = out,
+                                   .n = in,
+                                   .k = g.rows,
+                                   .batch = g.experts,
+                                   .a = from_row(*dy, g.first, out, g.rows, true),
+                                   .b = from_row(x, g.first, in, g.rows),
+                                   .c = from_row(dw, row, in, dw.extent(1)),
+                                   .beta = 1,
+                                   .tf32 = in_tf32(c)});
       row += out;
     }
   }
+  for (const auto& [slice, all] : products) run_all(c, all);
 }
 
 /// gate, up, weights, y

@@ -223,7 +223,8 @@ const std::vector<Fusion>& fused_passes() {
 
 const std::vector<Fusion>& fusions() {
   static const std::vector<Fusion> kAll = [] {
-    std::vector<Fusion> out = fused_products();
+    std::vector<Fusion> out = fused_rotations();
+    out.insert(out.end(), fused_products().begin(), fused_products().end());
     out.insert(out.end(), fused_passes().begin(), fused_passes().end());
     return out;
   }();

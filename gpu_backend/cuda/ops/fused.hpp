@@ -15,7 +15,11 @@ using FusedCalls = std::span<const FusedCall>;
 void one_by_one(FusedCalls calls);
 
 [[nodiscard]] const std::vector<Fusion>& fused_products();
+/// Does the gradients of a product's weight and of its bias as one call, where that is what the two tasks are and
+/// there is a way.
+[[nodiscard]] bool ran_weight_and_bias_grads(FusedCalls calls);
 [[nodiscard]] const std::vector<Fusion>& fused_passes();
+[[nodiscard]] const std::vector<Fusion>& fused_rotations();
 /// All of them.
 [[nodiscard]] const std::vector<Fusion>& fusions();
 

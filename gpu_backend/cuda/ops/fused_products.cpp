@@ -39,7 +39,7 @@ constexpr std::int64_t kAuxMultiple = 8;  // Elements of a row that an epilogue 
          calls[1].call.operand(other).type == calls[0].call.operand(2).type;
 }
 void run_addition(FusedCalls calls) {
-  GemmCall g = linear_product(calls[0].call, 0, 0);
+  GemmCall g = linear_product(calls[0].call, linear_outputs(calls[0].call).front(), 0);
   g.c.data = calls[1].call.operand(2).data;
   g.added = calls[1].call.operand(other_term(calls)).data;
   g.beta = 1;
@@ -54,7 +54,7 @@ void run_addition(FusedCalls calls) {
          calls[1].places[0] == calls[0].places[2] && linear.operand(1).extent(0) % kAuxMultiple == 0;
 }
 void run_gelu(FusedCalls calls) {
-  GemmCall g = linear_product(calls[0].call, 0, 0);
+  GemmCall g = linear_product(calls[0].call, linear_outputs(calls[0].call).front(), 0);
   g.epilogue = Epilogue::gelu;
   g.aux = calls[0].unseen[2] ? nullptr : calls[0].call.operand(2).data;
   g.c.data = calls[1].call.operand(1).data;
@@ -69,7 +69,7 @@ void run_gelu(FusedCalls calls) {
          calls[1].places[0] == calls[0].places[1] && product.operand(0).extent(1) % kAuxMultiple == 0;
 }
 void run_gelu_grad(FusedCalls calls) {
-  GemmCall g = input_grad_product(calls[0].call, 0, 0);
+  GemmCall g = input_grad_product(calls[0].call, input_grad_terms(calls[0].call).front(), 0);
   g.epilogue = Epilogue::gelu_grad;
   g.aux = calls[1].call.operand(1).data;
   g.c.data = calls[1].call.operand(2).data;
@@ -93,8 +93,8 @@ void run_bias_grad(FusedCalls calls) {
   std::vector<GemmCall> products;
   std::int64_t row = 0;
   bool offered = true;
-  for (std::size_t i = 0; i + 2 < weight.operands.size(); ++i) {
-    GemmCall& g = products.emplace_back(weight_grad_product(weight, i, row));
+  for (const Together& outputs : weight_grad_terms(weight)) {
+    GemmCall& g = products.emplace_back(weight_grad_product(weight, outputs, row));
     g.epilogue = Epilogue::row_sums;
     g.row_sums = const_cast<std::byte*>(element_at(sum, row));
     if (!bias.onto_zeros || !aligned(g.row_sums))
@@ -112,7 +112,17 @@ void run_bias_grad(FusedCalls calls) {
   }
 }
 
+constexpr std::string_view kWeightGrad = "matmul.linear_weight_grad", kBiasGrad = "add.column_sum";
+
 }  // namespace
+
+bool ran_weight_and_bias_grads(FusedCalls calls) {
+  if (calls.size() != 2 || operator_name(*calls[0].call.task) != kWeightGrad ||
+      operator_name(*calls[1].call.task) != kBiasGrad || !takes_bias_grad(calls))
+    return false;
+  run_bias_grad(calls);
+  return true;
+}
 
 const std::vector<Fusion>& fused_products() {
   static const std::vector<Fusion> kAll{
@@ -122,10 +132,7 @@ const std::vector<Fusion>& fused_products() {
        {"matmul.linear_input_grad", "activation_grad.gelu_tanh"},
        takes_gelu_grad,
        run_gelu_grad},
-      {"gradients of weight and bias",
-       {"matmul.linear_weight_grad", "add.column_sum"},
-       takes_bias_grad,
-       run_bias_grad}};
+      {"gradients of weight and bias", {kWeightGrad, kBiasGrad}, takes_bias_grad, run_bias_grad}};
   return kAll;
 }
 

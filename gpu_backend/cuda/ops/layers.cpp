@@ -22,13 +22,25 @@ template <Curve kWhich>
 void run_curve_grad(const OperatorCall& c) {
   curve_grad(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements());
 }
+/// One row where rows lie one after the other.
+GatedRows gated_rows(const TensorView& gate, const TensorView& up, const TensorView& dgate, const TensorView& dup) {
+  const std::int64_t n = gate.elements(), width = gate.apart > 0 || dgate.apart > 0 ? gate.from(2) : n;
+  if (gate.apart != up.apart || dgate.apart != dup.apart)
+    throw std::logic_error("a gate whose rows lie apart otherwise than those that it multiplies");
+  return {width > 0 ? n / width : 0, width, gate.row_stride(width), dgate.row_stride(width)};
+}
 void run_silu_mul(const OperatorCall& c) {
-  silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
+  const TensorView &gate = c.operand(0), &up = c.operand(1);
+  silu_mul(stream(c), reals(gate), reals(up), reals(c.operand(2)), gated_rows(gate, up, gate, up));
 }
+/// dy, gate, its gradient, what it multiplies, its gradient
 void run_silu_mul_grad(const OperatorCall& c) {
-  silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)),
-                reals(c.operand(4)), c.operand(0).elements());
+  const TensorView &gate = c.operand(1), &dgate = c.operand(2), &up = c.operand(3), &dup = c.operand(4);
+  silu_mul_grad(stream(c), reals(c.operand(0)), reals(gate), reals(up), reals(dgate), reals(dup),
+                gated_rows(gate, up, dgate, dup));
 }
+bool apart_in_silu_mul(const OperatorCall&, std::size_t operand) { return operand < 2; }
+bool apart_in_silu_mul_grad(const OperatorCall&, std::size_t operand) { return operand > 0; }
 
 enum class NormKind { layer, rms, grouped };
 /// Grouped: scalars: features of a run, each with its piece of the weight.
@@ -64,7 +76,7 @@ void run_attention(const OperatorCall& c) {
     attention(stream(c), q, k, v, to, lse, z);
 }
 void run_attention_grad(const OperatorCall& c) {
-  const AttentionShape z = attention_shape(c, c.operand(1), c.operand(2), c.operand(3));
+  const AttentionShape z = attention_grad_shape(c);
   std::array<Reals, 9> x;
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = reals(c.operand(i));
   const auto& [dout, q, k, v, result, lse, dq, dk, dv] = x;
@@ -76,10 +88,14 @@ void run_attention_grad(const OperatorCall& c) {
 /// Plans of cuDNN's load kernels, which can wait for all that runs.
 template <bool kBackward>
 void prepare_attention(const OperatorCall& c) {
-  constexpr std::size_t kFirst = kBackward ? 1 : 0;
-  const TensorView& q = c.operand(kFirst);
-  c.launch->fused_attention->prepare(attention_shape(c, q, c.operand(kFirst + 1), c.operand(kFirst + 2)), q.type,
-                                     kBackward);
+  const AttentionShape z =
+      kBackward ? attention_grad_shape(c) : attention_shape(c, c.operand(0), c.operand(1), c.operand(2));
+  c.launch->fused_attention->prepare(z, c.operand(kBackward ? 1 : 0).type, kBackward);
+}
+/// q, k and v; their gradients too.
+template <bool kBackward>
+bool apart_in_attention(const OperatorCall&, std::size_t operand) {
+  return kBackward ? (operand >= 1 && operand <= 3) || (operand >= 6 && operand <= 8) : operand <= 2;
 }
 
 Mask mask_of(const OperatorCall& c, const TensorView& s) {
@@ -152,12 +168,14 @@ void run_position_grad(const OperatorCall& c) {
 }
 template <int kDirection>
 void run_rope(const OperatorCall& c) {
-  const TensorView& x = c.operand(0);
-  rope(stream(c), reals(x), reals(c.operand(1)),
+  const TensorView &x = c.operand(0), &y = c.operand(1);
+  rope(stream(c), reals(x), reals(y),
        {x.extent(0), x.extent(1), x.rank() > 3 ? x.extent(2) : 1, width(x),
-        static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)},
+        static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1), x.row_stride(x.from(2)),
+        y.row_stride(y.from(2))},
        kDirection);
 }
+bool apart_in_rope(const OperatorCall&, std::size_t) { return true; }
 
 /// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 void run_add(const OperatorCall& c) {
@@ -214,26 +232,30 @@ struct LayersNamed {
   const char *name, *summary;
   void (*run)(const OperatorCall&);
   void (*prepare)(const OperatorCall&) = nullptr;
+  bool (*takes_apart)(const OperatorCall&, std::size_t operand) = nullptr;
 };
 constexpr LayersNamed kLayersOperators[] = {
     {"activation.gelu", "GELU", run_curve<Curve::gelu>},
     {"activation.gelu_tanh", "GELU by tanh", run_curve<Curve::gelu_by_tanh>},
     {"activation.squared_relu", "square of the larger of x and 0", run_curve<Curve::squared_relu>},
-    {"activation.silu_mul", "SiLU of the gate times up", run_silu_mul},
+    {"activation.silu_mul", "SiLU of the gate times up", run_silu_mul, nullptr, apart_in_silu_mul},
     {"activation_grad.gelu", "gradient of GELU", run_curve_grad<Curve::gelu>},
     {"activation_grad.gelu_tanh", "gradient of GELU by tanh", run_curve_grad<Curve::gelu_by_tanh>},
     {"activation_grad.squared_relu", "its gradient", run_curve_grad<Curve::squared_relu>},
-    {"activation_grad.silu_mul", "gradients of gate and up", run_silu_mul_grad},
+    {"activation_grad.silu_mul", "gradients of gate and up", run_silu_mul_grad, nullptr, apart_in_silu_mul_grad},
     {"norm.layer_norm", "layer norm", run_norm<NormKind::layer>},
     {"norm.rms_norm", "RMS norm", run_norm<NormKind::rms>},
     {"norm.grouped_rms_norm", "RMS norm of runs of features", run_norm<NormKind::grouped>},
     {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", run_norm_grad<NormKind::layer>},
     {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::rms>},
     {"norm_grad.grouped_rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::grouped>},
-    {"attention.flash", "attention without stored scores", run_attention, prepare_attention<false>},
-    {"attention_grad.flash", "its gradients", run_attention_grad, prepare_attention<true>},
-    {"attention.flash_window", "the same to keys in a window", run_attention, prepare_attention<false>},
-    {"attention_grad.flash_window", "its gradients", run_attention_grad, prepare_attention<true>},
+    {"attention.flash", "attention without stored scores", run_attention, prepare_attention<false>,
+     apart_in_attention<false>},
+    {"attention_grad.flash", "its gradients", run_attention_grad, prepare_attention<true>, apart_in_attention<true>},
+    {"attention.flash_window", "the same to keys in a window", run_attention, prepare_attention<false>,
+     apart_in_attention<false>},
+    {"attention_grad.flash_window", "its gradients", run_attention_grad, prepare_attention<true>,
+     apart_in_attention<true>},
     {"softmax", "scaled, masked softmax over keys", run_softmax},
     {"softmax_grad", "gradient of the scores", run_softmax_grad},
     {"scale.scale", "scores times 1 / sqrt(d)", run_scale},
@@ -247,8 +269,8 @@ constexpr LayersNamed kLayersOperators[] = {
     {"embedding_grad", "adds to the rows looked up", run_embedding_grad},
     {"add.position", "adds rows of the position table", run_add_position},
     {"embedding_grad.position", "adds to the positions' rows", run_position_grad},
-    {"rope", "rotary embedding", run_rope<1>},
-    {"rope_grad", "turns back", run_rope<-1>},
+    {"rope", "rotary embedding", run_rope<1>, nullptr, apart_in_rope},
+    {"rope_grad", "turns back", run_rope<-1>, nullptr, apart_in_rope},
     {"add", "sum of two", run_add},
     {"cast", "to another type", run_cast},
     {"cast.from_master", "master weights to the model's", run_cast},
@@ -257,7 +279,8 @@ constexpr LayersNamed kLayersOperators[] = {
 };
 
 [[maybe_unused]] const bool registered_layers = [] {
-  for (const LayersNamed& o : kLayersOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run, o.prepare)});
+  for (const LayersNamed& o : kLayersOperators)
+    cuda_operators().add({o.name, o.summary, {}, apart(any(o.run, o.prepare), o.takes_apart)});
   return true;
 }();
 

@@ -1,6 +1,7 @@
 // Products of tokens and weights by cuBLASLt, and products of attention in pieces. Operands as in cpu/ops/linear.cpp
 // and attention.cpp.
 
+#include <numeric>
 #include <vector>
 
 #include "gpu_backend/cuda/ops/products.hpp"
@@ -11,11 +12,19 @@ namespace {
 
 void linear(const OperatorCall& c) {
   std::int64_t row = 0;
-  for (std::size_t i = 0; i < outputs_of(c); ++i) {
-    const GemmCall g = linear_product(c, i, row);
-    c.launch->gemm->run(stream(c), g);
-    row += g.n;
+  for (const Together& outputs : linear_outputs(c)) {
+    c.launch->gemm->run(stream(c), linear_product(c, outputs, row));
+    row += outputs.features;
   }
+}
+/// Outputs, or their gradients, of one product: neither the two operands before them nor a bias behind.
+std::vector<std::size_t> beside_in_linear(const OperatorCall& c) {
+  std::vector<std::size_t> out(c.operands.size() - 2 - (c.offsets.empty() ? 0 : 1));
+  std::iota(out.begin(), out.end(), std::size_t{2});
+  return out;
+}
+bool apart_in_linear(const OperatorCall& c, std::size_t operand) {
+  return operand >= 2 && operand < c.operands.size() - (c.offsets.empty() ? 0 : 1);
 }
 
 /// As linear, where x or the outputs have a piece of the sequence only: those rows of the other, all samples at once.
@@ -58,20 +67,18 @@ void input_grad_piece(const OperatorCall& c) {
 /// weight, input gradient, output gradients...
 void input_grad(const OperatorCall& c) {
   std::int64_t row = 0;
-  for (std::size_t i = 0; i + 2 < c.operands.size(); ++i) {
-    const GemmCall g = input_grad_product(c, i, row);
-    c.launch->gemm->run(stream(c), g);
-    row += g.k;
+  for (const Together& outputs : input_grad_terms(c)) {
+    c.launch->gemm->run(stream(c), input_grad_product(c, outputs, row));
+    row += outputs.features;
   }
 }
 
 /// x, weight gradient (added to), output gradients...
 void weight_grad(const OperatorCall& c) {
   std::int64_t row = 0;
-  for (std::size_t i = 0; i + 2 < c.operands.size(); ++i) {
-    const GemmCall g = weight_grad_product(c, i, row);
-    c.launch->gemm->run(stream(c), g);
-    row += g.m;
+  for (const Together& outputs : weight_grad_terms(c)) {
+    c.launch->gemm->run(stream(c), weight_grad_product(c, outputs, row));
+    row += outputs.features;
   }
 }
 
@@ -81,24 +88,25 @@ void bias_grad(const OperatorCall& c) {
   std::int64_t elements = 0, done = 0;
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) elements += c.operand(i).elements();
   const std::int64_t n = elements / std::max<std::int64_t>(1, sum.elements());
-  std::vector<ColumnTerm> together;
-  std::int64_t columns = 0;  // Of those together.
+  std::vector<ColumnTerm> terms;
+  std::int64_t columns = 0;  // Of those terms.
   const auto flush = [&] {
-    if (together.empty()) return;
-    column_sum(stream(c), together.data(), static_cast<int>(together.size()),
+    if (terms.empty()) return;
+    column_sum(stream(c), terms.data(), static_cast<int>(terms.size()),
                {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n,
-               c.launch->scratch(column_scratch_bytes(n, columns, together.front().dy.type)));
+               c.launch->scratch(column_scratch_bytes(n, columns, terms.front().dy.type)));
     done += columns;
-    together.clear(), columns = 0;
+    terms.clear(), columns = 0;
   };
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
-    if (!together.empty() && (together.front().dy.type != dy.type || together.size() == kMostColumnSums)) flush();
-    together.push_back({reals(dy), feature_count(dy, n)});
-    columns += together.back().columns;
+    if (!terms.empty() && (terms.front().dy.type != dy.type || terms.size() == kMostColumnSums)) flush();
+    terms.push_back({reals(dy), feature_count(dy, n), dy.row_stride(feature_count(dy, n))});
+    columns += terms.back().columns;
   }
   flush();
 }
+bool apart_in_column_sum(const OperatorCall& c, std::size_t operand) { return operand + 1 < c.operands.size(); }
 
 // ---- attention in pieces
 
@@ -157,13 +165,22 @@ void key_value_grad(const OperatorCall& c) {
 }
 
 [[maybe_unused]] const bool registered_linear =
-    cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, any(linear)}) &&
-    cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, any(input_grad)}) &&
-    cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, any(weight_grad)}) &&
+    cuda_operators().add({"matmul.linear",
+                          "tokens times a weight, plus bias",
+                          {},
+                          apart(any(linear), apart_in_linear, beside_in_linear)}) &&
+    cuda_operators().add({"matmul.linear_input_grad",
+                          "gradient of the tokens",
+                          {},
+                          apart(any(input_grad), apart_in_linear, beside_in_linear)}) &&
+    cuda_operators().add({"matmul.linear_weight_grad",
+                          "gradient of the weight",
+                          {},
+                          apart(any(weight_grad), apart_in_linear, beside_in_linear)}) &&
     cuda_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, any(linear_piece)}) &&
     cuda_operators().add(
         {"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, any(input_grad_piece)}) &&
-    cuda_operators().add({"add.column_sum", "gradient of the bias", {}, any(bias_grad)}) &&
+    cuda_operators().add({"add.column_sum", "gradient of the bias", {}, apart(any(bias_grad), apart_in_column_sum)}) &&
     cuda_operators().add({"matmul.scores", "queries times keys", {}, any(scores)}) &&
     cuda_operators().add({"matmul.context", "probabilities times values", {}, any(context)}) &&
     cuda_operators().add({"matmul.v_grad", "gradient of the values", {}, any(key_value_grad)}) &&

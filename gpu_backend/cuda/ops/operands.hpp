@@ -16,6 +16,12 @@ namespace rehearse::cuda {
 [[nodiscard]] inline Operator any(void (*run)(const OperatorCall&), void (*prepare)(const OperatorCall&) = nullptr) {
   return {run, run, prepare};
 }
+/// Rows of some of its operands may lie apart, and some it would have side by side.
+[[nodiscard]] inline Operator apart(Operator from, bool (*takes)(const OperatorCall&, std::size_t operand),
+                                    std::vector<std::size_t> (*beside)(const OperatorCall&) = nullptr) {
+  from.takes_apart = takes, from.beside = beside;
+  return from;
+}
 
 [[nodiscard]] inline cudaStream_t stream(const OperatorCall& c) { return c.launch->stream; }
 [[nodiscard]] inline Reals reals(const TensorView& x) { return {x.data, x.type}; }

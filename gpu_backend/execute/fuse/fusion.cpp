@@ -60,7 +60,7 @@ class Finder {
     }
     if (!may_be_late(out.members)) return std::nullopt;
     describe(out);
-    return how.takes == nullptr || how.takes(calls_of(out)) ? std::optional(std::move(out)) : std::nullopt;
+    return how.takes == nullptr || how.takes(out.calls(prepared_)) ? std::optional(std::move(out)) : std::nullopt;
   }
 
   /// Whether members may be done at the place of the last.
@@ -89,19 +89,13 @@ class Finder {
 
   void describe(FusedGroup& group) const {
     for (const int m : group.members) {
-      group.places.emplace_back(), group.unseen.emplace_back();
+      group.places.emplace_back(), group.unseen.emplace_back(), group.spent.emplace_back();
       for (const PlannedOperand& o : nth(step_, m).operands) {
         group.places.back().push_back({o.slot, o.first, o.held->elements()});
         group.unseen.back().push_back(own(o.slot, group.members));
+        group.spent.back().push_back(!nth(persistent_, o.slot) && users_.at(o.slot).back() <= group.members.back());
       }
     }
-  }
-
-  [[nodiscard]] std::vector<FusedCall> calls_of(const FusedGroup& group) const {
-    std::vector<FusedCall> out;
-    for (std::size_t m = 0; m < group.members.size(); ++m)
-      out.push_back({nth(prepared_, group.members[m]).call, group.places[m], group.unseen[m]});
-    return out;
   }
 
   const std::vector<Instruction>& step_;
@@ -112,6 +106,13 @@ class Finder {
 };
 
 }  // namespace
+
+std::vector<FusedCall> FusedGroup::calls(std::span<const Prepared> prepared) const {
+  std::vector<FusedCall> out;
+  for (std::size_t m = 0; m < members.size(); ++m)
+    out.push_back({nth(prepared, members[m]).call, places[m], unseen[m], spent[m]});
+  return out;
+}
 
 std::vector<FusedGroup> fused_groups(const RankPlan& plan, std::span<const Prepared> prepared,
                                      std::span<const Fusion> fusions) {

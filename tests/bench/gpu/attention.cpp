@@ -105,6 +105,8 @@ void measure(const Network& n) {
   z.scale = 1 / std::sqrt(static_cast<double>(n.d)), z.causal = true;
   z.query = z.key = {0, n.sequence, 0}, z.sample = {0, n.batch, 0}, z.head = {0, n.heads, 0};
   z.all_heads = n.heads, z.all_queries = z.all_keys = n.sequence;
+  const std::int64_t of_q = n.heads * n.d, of_k = n.kv_heads * n.d;
+  z.apart = {of_q, of_k, of_k, of_q, of_k, of_k};
 
   void* scratch = nullptr;
   std::size_t room = 0, asked = 0;

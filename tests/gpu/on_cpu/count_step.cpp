@@ -145,6 +145,11 @@ std::vector<Unit> issued_step(const Program& program, const RankPlan& plan) {
   return out;
 }
 
+/// What of its operands only its group sees lies where the other one does.
+bool turns_in_place(const ComputeTask* task) {
+  return task != nullptr && (task->op == ComputeOp::rope || task->op == ComputeOp::rope_grad);
+}
+
 /// What a call reads and writes besides its products.
 double moved_by(const std::vector<int>& members, const RankPlan& plan, const OperandBytes& bytes, bool products_too) {
   double out = 0;
@@ -163,7 +168,7 @@ double moved_by(const std::vector<int>& members, const RankPlan& plan, const Ope
     if (!products_too && task != nullptr && task->op == ComputeOp::matmul) continue;
     for (std::size_t i = 0; i < in.operands.size(); ++i) {
       const PlannedOperand& o = in.operands[i];
-      if (members.size() > 1 && unseen(o.slot)) continue;
+      if (members.size() > 1 && unseen(o.slot) && !turns_in_place(task)) continue;
       const bool reads = o.access != Access::write && written.count(place_of(o)) == 0;
       if (reads && read.insert(place_of(o)).second) out += bytes.of(in, i);
       if (o.access != Access::read && written.insert(place_of(o)).second) out += bytes.of(in, i);

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "core/base/error.hpp"
-#include "cublasLt.h"
+#include "cublas_v2.h"
 #include "gpu_backend/cuda/load_library.hpp"
 #include "nccl.h"
 
@@ -33,6 +33,11 @@ const std::map<std::string, void*>& functions() {
                                                  ENTRY(cublasLtMatmulPreferenceSetAttribute),
                                                  ENTRY(cublasLtMatmulAlgoGetHeuristic),
                                                  ENTRY(cublasLtMatmul),
+                                                 ENTRY(cublasGetStatusString),
+                                                 ENTRY(cublasCreate_v2),
+                                                 ENTRY(cublasDestroy_v2),
+                                                 ENTRY(cublasSetStream_v2),
+                                                 ENTRY(cublasGemmGroupedBatchedEx),
                                                  ENTRY(ncclGetVersion),
                                                  ENTRY(ncclGetErrorString),
                                                  ENTRY(ncclGetLastError),
@@ -64,6 +69,10 @@ void* Library::address(const char* name) const {
 
 const Library& cublaslt_library() {
   static const Library library("cuBLASLt on the CPU", "");
+  return library;
+}
+const Library& cublas_library() {
+  static const Library library("cuBLAS on the CPU", "");
   return library;
 }
 const Library& nccl_library() {
