@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times training steps of `run` beside PyTorch's, in fp32 on one core and on two, and prints them as a table.
 
-usage: beside_torch.py PROGRAM [--rounds N] [NETWORK...]
+usage: beside_torch.py PROGRAM [--rounds N] [--cores N] [NETWORK...]
 
 Networks: small (GPT-2 of 4 layers and 256 channels), gpt2 (12 and 768), resnet18. Both programs take turns, bound to the same cores, and read the
-same samples, which neither draws; the fastest step of all rounds counts, as other load only adds. The processor's time a step, all threads together, stands beside it: on one core it tells the
-work apart from waiting for others.
+same samples, which neither draws; the fastest step of all rounds counts, as other load only adds. The processor's time a step, all threads
+together, stands beside it: on one core it tells the work apart from waiting for others.
 """
 import argparse
 import json
@@ -105,11 +105,11 @@ def torch_steps(name):
     print(json.dumps([fastest, used / steps]))
 
 
-def table(program, names, rounds):
+def table(program, names, rounds, numbers):
     cores = sorted(os.sched_getaffinity(0))
     print("ms a step           cores   run  PyTorch  ratio   processor: run  PyTorch  ratio")
     for name in names:
-        for n in (1, 2):
+        for n in numbers:
             if n > len(cores):
                 continue
             times = taking_turns(program, name, cores[-n:], rounds)
@@ -130,8 +130,9 @@ if __name__ == "__main__":
     parser.add_argument("program")
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, action="append", help="of one measurement; 1 and 2 where none is said")
     if sys.argv[1] == "--torch":
         torch_steps(sys.argv[2])
     else:
         a = parser.parse_intermixed_args()
-        table(a.program, a.networks or NETWORKS, a.rounds)
+        table(a.program, a.networks or NETWORKS, a.rounds, a.cores or (1, 2))
