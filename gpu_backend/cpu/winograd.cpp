@@ -1,7 +1,6 @@
 #include "gpu_backend/cpu/winograd.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -30,7 +29,7 @@ struct TileRows {
       : down((images.made.height + 1) / 2),
         across((images.made.width + 1) / 2),
         all(images.samples * down),
-        at_once(std::clamp<std::int64_t>(kTilesAtOnce / across, 1, all)) {}
+        at_once(std::max<std::int64_t>(1, std::min(all, kTilesAtOnce / std::max<std::int64_t>(1, across)))) {}
 };
 
 /// Numbers of tiles, or of weights: 16 matrices [rows, columns]. Between them lies a line of the cache, so that those
@@ -90,10 +89,9 @@ void read_tiles(const TileImages& images, const TileRows& tiles, const float* re
              pixels + (2 * i + 1) * wide);
     const std::int64_t step = to.step();
     float* __restrict const out = to.data + at;
-    const auto across = [&](std::int64_t i, const auto& combined) {
+    const auto make_row = [&](std::int64_t i, std::int64_t one, float sign, std::int64_t other) {
       float* __restrict const numbers = out + 4 * i * step;
-      const float *a = pixels + 2 * combined[0] * wide, *b = pixels + 2 * combined[1] * wide;
-      const float sign = combined[2] > 0 ? 1.0F : -1.0F;
+      const float *a = pixels + 2 * one * wide, *b = pixels + 2 * other * wide;
       for (std::int64_t t = 0; t < n; ++t) {
         const float p0 = a[t] + sign * b[t], p1 = a[wide + t] + sign * b[wide + t], p2 = a[t + 1] + sign * b[t + 1],
                     p3 = a[wide + t + 1] + sign * b[wide + t + 1];
@@ -103,8 +101,10 @@ void read_tiles(const TileImages& images, const TileRows& tiles, const float* re
         numbers[3 * step + t] = p1 - p3;
       }
     };
-    constexpr std::array<std::array<std::int64_t, 3>, 4> kRows{{{0, 2, -1}, {1, 2, 1}, {2, 1, -1}, {1, 3, -1}}};
-    for (std::int64_t i = 0; i < 4; ++i) across(i, kRows[static_cast<std::size_t>(i)]);
+    make_row(0, 0, -1.0F, 2);
+    make_row(1, 1, 1.0F, 2);
+    make_row(2, 2, -1.0F, 1);
+    make_row(3, 1, -1.0F, 3);
   });
 }
 

@@ -1,5 +1,6 @@
 // Convolutions over tiles of 4 x 4 pixels: what they make, and both gradients, by the definition in double precision.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -105,6 +106,12 @@ TEST_CASE("the gradient of its weights is added") {
     for (float& x : dw) x -= 1.0F;
     sums.check(dw);
   }
+}
+
+TEST_CASE("where there is nothing to make, tiles don't pay") {
+  CHECK_FALSE(tiles_pay({8, {64, 56, 56}, {64, 0, 56}, -1, -1}));
+  CHECK_FALSE(tiles_pay({8, {64, 56, 56}, {64, 56, 0}, -1, -1}));
+  CHECK_FALSE(tiles_pay({0, {64, 56, 56}, {64, 56, 56}, -1, -1}));
 }
 
 TEST_CASE("threads change no bit of it") {
