@@ -62,13 +62,14 @@ class SyntheticImages final : public DataSource {
   }
   void image(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const override {
     out.resize(static_cast<std::size_t>(n));
-    for (std::int64_t i = 0; i < n; ++i) nth(out, i) = value(step, sample, i);
+    const Drawn drawn(*this, step, sample);
+    for (std::int64_t i = 0; i < n; ++i) nth(out, i) = drawn.value(i);
   }
   /// Brightness in as many steps as there are classes; two where there is one, and its absence.
   std::int64_t pixel_label(std::int64_t step, std::int64_t sample, std::int64_t pixel) const override {
     const auto steps = static_cast<double>(std::max<std::uint64_t>(2, classes_));
     return static_cast<std::int64_t>(
-        std::clamp(std::floor((value(step, sample, pixel) + 2) / 4 * steps), 0.0, steps - 1));
+        std::clamp(std::floor((Drawn(*this, step, sample).value(pixel) + 2) / 4 * steps), 0.0, steps - 1));
   }
   [[nodiscard]] std::string describe() const override { return "synthetic images"; }
 
@@ -76,11 +77,17 @@ class SyntheticImages final : public DataSource {
   [[nodiscard]] RandomKey key_of(std::int64_t step, std::int64_t sample) const {
     return key_.with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(sample));
   }
-  [[nodiscard]] double value(std::int64_t step, std::int64_t sample, std::int64_t i) const {
-    const auto at = static_cast<std::uint64_t>(i);
-    return key_.with("pattern").with(static_cast<std::uint64_t>(label(step, sample))).normal(at) +
-           0.5 * key_of(step, sample).with("noise").normal(at);
-  }
+  /// The keys of one sample's numbers, made once for all of them.
+  struct Drawn {
+    RandomKey pattern, noise;
+    Drawn(const SyntheticImages& of, std::int64_t step, std::int64_t sample)
+        : pattern(of.key_.with("pattern").with(static_cast<std::uint64_t>(of.label(step, sample)))),
+          noise(of.key_of(step, sample).with("noise")) {}
+    [[nodiscard]] double value(std::int64_t i) const {
+      const auto at = static_cast<std::uint64_t>(i);
+      return pattern.normal(at) + 0.5 * noise.normal(at);
+    }
+  };
   RandomKey key_;
   std::uint64_t classes_;
 };

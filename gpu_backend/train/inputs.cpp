@@ -61,21 +61,27 @@ std::vector<std::byte> image_values(const Program& program, const DataSource& da
   std::int64_t per_sample = 1;
   for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
   const std::vector<std::int64_t> elements = out.held->global_elements();
+  const bool haloed = out.held->haloed();
   std::vector<double> numbers, values;
   std::vector<std::int64_t> classes;
-  std::int64_t loaded = -1;
+  (out.type == ElementType::int64 ? classes.reserve(elements.size()) : values.reserve(elements.size()));
+  std::int64_t sample = -1, first = 0;  // The one that was read last, and its first element.
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    const std::int64_t sample = first_sample + elements[i] / per_sample, element = elements[i] % per_sample;
+    const bool other = sample < 0 || elements[i] < first || elements[i] >= first + per_sample;
+    if (other) {
+      first = elements[i] / per_sample * per_sample;
+      sample = first_sample + elements[i] / per_sample;
+    }
+    const std::int64_t element = elements[i] - first;
     if (out.type == ElementType::int64) {
       classes.push_back(per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element));
       continue;
     }
-    if (sample != loaded && field == SampleField::noise)
+    if (other && field == SampleField::noise)
       noise(program.seed, step, sample, per_sample, numbers);
-    else if (sample != loaded)
+    else if (other)
       data.image(step, sample, per_sample, numbers);
-    loaded = sample;
-    values.push_back(own(*out.held, i) ? nth(numbers, element) : 0);
+    values.push_back(!haloed || own(*out.held, i) ? nth(numbers, element) : 0);
   }
   return out.type == ElementType::int64 ? bytes_of(classes) : encoded(values, out.type);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times training steps of `run` beside PyTorch's, in fp32 on one core and on two, and prints them as a table.
 
-usage: beside_torch.py PROGRAM [--rounds N] [NETWORK...]
+usage: beside_torch.py PROGRAM [--rounds N] [--cores N] [NETWORK...]
 
-Networks: small (GPT-2 of 4 layers and 256 channels), gpt2 (12 and 768), resnet18. Both programs take turns, bound to the same cores; the fastest
-step of all rounds counts, as other load only adds. The processor's time a step, all threads together, stands beside it: on one core it tells the
-work apart from waiting for others.
+Networks: small (GPT-2 of 4 layers and 256 channels), gpt2 (12 and 768), resnet18. Both programs take turns, bound to the same cores, and read the
+same samples, which neither draws; the fastest step of all rounds counts, as other load only adds. The processor's time a step, all threads
+together, stands beside it: on one core it tells the work apart from waiting for others.
 """
 import argparse
 import json
@@ -16,6 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "torch"))
+import tensor_files  # noqa: E402  From the tests beside PyTorch.
 
 GPT2 = {"model_type": "gpt2", "n_positions": 64, "vocab_size": 50257, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}
 NETWORKS = {"small": ({**GPT2, "n_layer": 4, "n_embd": 256, "n_head": 8, "n_inner": 1024}, 4, 8),
@@ -47,13 +52,25 @@ def bound(cores, words, environment=None):
     return done.stdout, processor_seconds(resource.RUSAGE_CHILDREN) - before
 
 
+def samples_of(name):
+    """One batch, from which every step learns."""
+    config, batch, _ = NETWORKS[name]
+    rng = np.random.default_rng(1)
+    if name == "resnet18":
+        return {"image": rng.standard_normal((batch, 3, config["image_size"], config["image_size"])).astype(np.float32),
+                "labels": rng.integers(0, config["num_labels"], batch)}
+    return {"tokens": rng.integers(0, config["vocab_size"], (batch, TOKENS + 1))}
+
+
 def ours(program, name, cores):
     """Seconds of the fastest step, and of the processor for each. What a run takes beside its steps is timed with fewer."""
     config, batch, steps = NETWORKS[name]
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "scenario.json"
         file.write_text(json.dumps(scenario(config, batch)))
-        words = [program, "run", file, "--ranks", 1, "--format", "json", "--steps"]
+        samples = pathlib.Path(folder) / "samples.safetensors"
+        tensor_files.save(samples, samples_of(name))
+        words = [program, "run", file, "--data", samples, "--ranks", 1, "--format", "json", "--steps"]
         out, long = bound(cores, [*words, steps + WARM_UP])
         _, short = bound(cores, [*words, WARM_UP])
     return json.loads(out)["step_time_p5_s"], (long - short) / steps
@@ -67,15 +84,14 @@ def theirs(_, name, cores):
 def torch_steps(name):
     """Trains with PyTorch, in a process of its own."""
     import torch
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "torch"))
     import networks
-    config, batch, steps = NETWORKS[name]
+    config, _, steps = NETWORKS[name]
+    samples = {k: torch.tensor(v) for k, v in samples_of(name).items()}
     if name == "resnet18":
         import torchvision
         module = networks.Classifier(torchvision.models.resnet18())
-        samples = {"image": torch.randn(batch, 3, 224, 224), "labels": torch.randint(0, 1000, (batch,))}
     else:
-        module, samples = networks.Gpt2(config), {"tokens": torch.randint(0, config["vocab_size"], (batch, TOKENS + 1))}
+        module = networks.Gpt2(config)
     update, fastest, used = torch.optim.AdamW(module.parameters(), lr=1e-3), float("inf"), 0.0
     for step in range(steps + WARM_UP):
         begin, before = time.perf_counter(), processor_seconds(resource.RUSAGE_SELF)
@@ -89,11 +105,11 @@ def torch_steps(name):
     print(json.dumps([fastest, used / steps]))
 
 
-def table(program, names, rounds):
+def table(program, names, rounds, numbers):
     cores = sorted(os.sched_getaffinity(0))
     print("ms a step           cores   run  PyTorch  ratio   processor: run  PyTorch  ratio")
     for name in names:
-        for n in (1, 2):
+        for n in numbers:
             if n > len(cores):
                 continue
             times = taking_turns(program, name, cores[-n:], rounds)
@@ -114,8 +130,9 @@ if __name__ == "__main__":
     parser.add_argument("program")
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, action="append", help="of one measurement; 1 and 2 where none is said")
     if sys.argv[1] == "--torch":
         torch_steps(sys.argv[2])
     else:
         a = parser.parse_intermixed_args()
-        table(a.program, a.networks or NETWORKS, a.rounds)
+        table(a.program, a.networks or NETWORKS, a.rounds, a.cores or (1, 2))

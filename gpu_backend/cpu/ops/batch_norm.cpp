@@ -70,7 +70,7 @@ struct BatchNormSums {
   static void run(const OperatorCall& c) {
     const TensorView& x = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(c.operand(1).elements()), 0.0);
-    own_rows<1>({&x}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_channels<1>({&x}, [&](const Index& at, const auto& starts, std::int64_t n) {
       const T* row = x.as<T>() + starts[0];
       const auto [sum, squares] = two_sums(n, [row](std::int64_t i) {
         const auto v = static_cast<double>(row[i]);
@@ -107,7 +107,7 @@ struct GradientSums {
     const Moments<T> m(c, x, c.operand(2));
     std::vector<double> sums(static_cast<std::size_t>(c.operand(3).elements()), 0.0);
     const auto at_channel = [](std::int64_t ch) { return static_cast<std::size_t>(ch); };
-    own_rows<2>({&x, &dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_channels<2>({&x, &dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
       const T mean = m.mean(at[1]), inverse = m.inverse(at[1]), *gradients = dy.as<T>() + starts[1],
               *values = x.as<T>() + starts[0];
       const auto [sum, along] = two_sums(n, [=](std::int64_t i) {

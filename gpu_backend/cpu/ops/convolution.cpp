@@ -1,14 +1,18 @@
 // Convolutions as products: the large image's windows become columns (Chellapilla et al. 2006), one per element of the
 // small one. A transposed convolution has its sides swapped. Weights are [small channels, large channels of a group,
-// window]. Over tiles the images come with the halos that their windows need.
+// window]. Over tiles the images come with the halos that their windows need. In fp32, windows of 3 x 3 that lie side
+// by side are multiplied in fewer steps where that pays (winograd.hpp).
 
 #include <algorithm>
+#include <optional>
+#include <type_traits>
 
 #include "core/base/index.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
 #include "gpu_backend/cpu/team.hpp"
+#include "gpu_backend/cpu/winograd.hpp"
 #include "gpu_backend/execute/operands.hpp"
 
 namespace rehearse {
@@ -45,6 +49,21 @@ struct ConvolutionShapes {
   }
   [[nodiscard]] std::int64_t weight_at(std::int64_t group) const { return group * small_channels * rows(); }
 };
+
+/// The convolution as one over tiles, where its windows allow it and it pays: from large to small, or back.
+template <class T>
+std::optional<TileImages> tiles_of(const ConvolutionShapes& s, bool back) {
+  if (!std::is_same_v<T, float> || s.groups != 1 || s.windows.kernel != std::array<std::int64_t, 3>{1, 3, 3} ||
+      s.windows.stride != std::array<std::int64_t, 3>{1, 1, 1} || s.windows.dilation[1] != 1 ||
+      s.windows.dilation[2] != 1 || s.small.length[0] != 1 || s.large.length[0] != 1)
+    return std::nullopt;
+  const auto first = [&](std::size_t side) { return meeting(s.small, s.large, s.windows, side, 0).offset; };
+  const TileImages::Image small{s.small_channels, s.small.length[1], s.small.length[2]},
+      large{s.large_channels, s.large.length[1], s.large.length[2]};
+  const TileImages out = back ? TileImages{s.batch, small, large, -first(1) - 2, -first(2) - 2}
+                              : TileImages{s.batch, large, small, first(1), first(2)};
+  return tiles_pay(out) ? std::optional(out) : std::nullopt;
+}
 
 constexpr std::int64_t kLeastMoved = 1 << 13;  // Worth another thread.
 
@@ -181,6 +200,8 @@ void into_own_part(const TensorView& image, Fill fill) {
 template <class T>
 void gather(const OperatorCall& c, const TensorView& large, const T* weight, const TensorView& small) {
   const ConvolutionShapes s(c, small, large);
+  if (const auto tiles = tiles_of<T>(s, false))
+    return convolve_tiles(*tiles, large.as<float>(), reinterpret_cast<const float*>(weight), small.as<float>());
   WindowColumns<T> columns(s, s.at_once());
   std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
   side_by_side(s, [&](std::int64_t b, std::int64_t samples, std::int64_t g) {
@@ -196,6 +217,8 @@ void gather(const OperatorCall& c, const TensorView& large, const T* weight, con
 template <class T>
 void spread(const OperatorCall& c, const TensorView& small, const T* weight, const TensorView& large) {
   const ConvolutionShapes s(c, small, large);
+  if (const auto tiles = tiles_of<T>(s, true))
+    return convolve_tiles_back(*tiles, small.as<float>(), reinterpret_cast<const float*>(weight), large.as<float>());
   std::fill_n(large.as<T>(), large.elements(), T{0});
   WindowColumns<T> columns(s, s.at_once());
   std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
@@ -239,6 +262,8 @@ struct ConvolutionWeight {
     const bool swapped = transposed(c, x);
     const TensorView &small = swapped ? x : dy, &large = swapped ? dy : x;
     const ConvolutionShapes s(c, small, large);
+    if (const auto tiles = tiles_of<T>(s, false))
+      return tiles_weight_gradient(*tiles, large.as<float>(), small.as<float>(), c.operand(2).as<float>());
     WindowColumns<T> columns(s, s.at_once());
     std::vector<T> joined(static_cast<std::size_t>(s.at_once() > 1 ? s.small_channels * columns.wide() : 0));
     side_by_side(s, [&](std::int64_t b, std::int64_t samples, std::int64_t g) {
@@ -256,7 +281,7 @@ template <class T>
 struct Bias {
   static void run(const OperatorCall& c) {
     const TensorView& y = c.operand(1);
-    own_rows<1>({&y}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_rows<1>({&y}, [&](const Index& at, const auto& starts, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) y.as<T>()[starts[0] + i] += c.operand(0).as<T>()[at[1]];
     });
   }
@@ -268,7 +293,7 @@ struct ChannelSum {
   static void run(const OperatorCall& c) {
     const TensorView& dy = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(dy.extent(1)), 0.0);
-    own_rows<1>({&dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
+    shared_channels<1>({&dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) nth(sums, at[1]) += static_cast<double>(dy.as<T>()[starts[0] + i]);
     });
     for (std::size_t ch = 0; ch < sums.size(); ++ch) c.operand(1).as<T>()[ch] += static_cast<T>(sums[ch]);

@@ -65,25 +65,55 @@ void own_rows(const std::array<const TensorView*, N>& views, F f) {
   rows_between(views, row, 0, count_rows(first, row), f);
 }
 
-/// The same where rows are nobody else's business: several threads share them. An image that lies whole in all operands
-/// is one row: `index` tells its sample and channel alone.
-template <std::size_t N, class F>
-void shared_rows(const std::array<const TensorView*, N>& views, const F& f) {
-  constexpr std::int64_t kLeastElements = 1 << 13;
-  const Held& first = *views[0]->held;
-  if (first.extents.empty()) return;
-  std::size_t row = first.extents.size() - 1;
+/// The first dimension of a row: 2 where images lie whole in all operands, else the last that there is.
+template <std::size_t N>
+[[nodiscard]] std::size_t whole_images(const std::array<const TensorView*, N>& views) {
+  std::size_t row = views[0]->held->extents.size() - 1;
   const auto whole = [&](std::size_t d) {
     return std::all_of(views.begin(), views.end(), [&](const TensorView* v) {
       return v->held->inner[d].first == 0 && v->held->inner[d].length == v->held->extents[d];
     });
   };
   while (row > 2 && whole(row)) --row;
-  const std::int64_t rows = count_rows(first, row);
+  return row;
+}
+
+/// The same where rows are nobody else's business: several threads share them. Each is all of dimension `row` and of
+/// those behind it, which lie whole.
+template <std::size_t N, class F>
+void shared_rows(const std::array<const TensorView*, N>& views, std::size_t row, const F& f) {
+  constexpr std::int64_t kLeastElements = 1 << 13;
+  const Held& first = *views[0]->held;
   std::int64_t length = 1;
   for (std::size_t d = row; d < first.extents.size(); ++d) length *= first.inner[d].length;
-  share(rows, 1 + kLeastElements / std::max<std::int64_t>(1, length),
+  share(count_rows(first, row), 1 + kLeastElements / std::max<std::int64_t>(1, length),
         [&](std::int64_t from, std::int64_t to) { rows_between(views, row, from, to, f); });
+}
+
+/// An image that lies whole in all operands is one row: `index` tells its sample and channel alone.
+template <std::size_t N, class F>
+void shared_rows(const std::array<const TensorView*, N>& views, const F& f) {
+  if (!views[0]->held->extents.empty()) shared_rows(views, whole_images(views), f);
+}
+
+/// The same for sums over samples and pixels: threads share the channels, and each channel's rows come in their order.
+template <std::size_t N, class F>
+void shared_channels(const std::array<const TensorView*, N>& views, const F& f) {
+  constexpr std::int64_t kLeastElements = 1 << 13;
+  const Held& first = *views[0]->held;
+  const std::size_t row = whole_images(views);
+  const std::int64_t samples = first.inner[0].length, channels = first.inner[1].length;
+  if (samples * channels == 0) return;
+  const std::int64_t of_image = count_rows(first, row) / (samples * channels);
+  std::int64_t of_channel = samples;
+  for (std::size_t d = 2; d < first.extents.size(); ++d) of_channel *= first.inner[d].length;
+  share(channels, 1 + kLeastElements / std::max<std::int64_t>(1, of_channel), [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t ch = from; ch < to; ++ch)
+      for (std::int64_t b = 0; b < samples; ++b) {
+        const std::int64_t begin = (b * channels + ch) * of_image;
+        rows_between(views, row, begin, begin + of_image, f);
+      }
+  });
 }
 
 /// The same element by element: `f(starts)` with the element's place in every operand.

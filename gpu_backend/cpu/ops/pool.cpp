@@ -3,7 +3,10 @@
 // it.
 
 #include <limits>
+#include <utility>
+#include <vector>
 
+#include "core/base/index.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
 
@@ -11,54 +14,75 @@ namespace rehearse {
 
 namespace {
 
-/// One output element of a pool: its window in the large image, cut at the image's edge.
-struct Window {
-  std::array<std::int64_t, 3> begin, end, step;  ///< In global coordinates.
-
-  Window(const Windows& w, const Sides& small, const Sides& large, std::int64_t pixel) : step(w.dilation) {
-    std::array<std::int64_t, 3> at{pixel / (small.length[1] * small.length[2]),
-                                   pixel / small.length[2] % small.length[1], pixel % small.length[2]};
-    for (std::size_t d = 0; d < 3; ++d) {
-      const std::int64_t first = (at[d] + small.first[d]) * w.stride[d] - w.padding[d],
-                         last = first + (w.kernel[d] - 1) * step[d];
-      begin[d] = first >= 0 ? first : first + (-first + step[d] - 1) / step[d] * step[d];
-      end[d] = std::min(large.global[d], last + 1);
-    }
-  }
-  /// Calls `f(global pixel, stored pixel or -1)` for every element of the image in it.
-  template <class F>
-  void each(const Sides& large, F f) const {
-    const auto stored = [&](std::size_t d, std::int64_t x) {
-      return x >= large.first[d] && x < large.first[d] + large.length[d];
-    };
-    for (std::int64_t a = begin[0]; a < end[0]; a += step[0]) {
-      for (std::int64_t b = begin[1]; b < end[1]; b += step[1]) {
-        const bool row_here = stored(0, a) && stored(1, b);
-        const std::int64_t row = ((a - large.first[0]) * large.length[1] + b - large.first[1]) * large.length[2];
-        const std::int64_t global = (a * large.global[1] + b) * large.global[2];
-        for (std::int64_t c = begin[2]; c < end[2]; c += step[2])
-          f(global + c, row_here && stored(2, c) ? row + c - large.first[2] : -1);
-      }
-    }
-  }
-  [[nodiscard]] std::int64_t elements() const {
-    std::int64_t n = 1;
-    for (std::size_t d = 0; d < 3; ++d) n *= begin[d] < end[d] ? (end[d] - begin[d] + step[d] - 1) / step[d] : 0;
-    return n;
-  }
+/// A stretch of one side that a window reaches, `step` apart.
+struct Span {
+  std::int64_t begin, end;  ///< Stored elements of the large image.
+  std::int64_t global;      ///< Elements of the whole image, whoever stores them.
 };
 
-/// Both images of a pool, and what joins them.
-struct Pooling {
-  Sides small, large;
-  Windows windows;
+/// The windows of a pool side by side: that of a small element is the product of its three spans. They are cut at the
+/// image's edge, and at that of what is stored here.
+class Pooling {
+ public:
   Pooling(const OperatorCall& c, const TensorView& small_image, const TensorView& large_image)
-      : small(small_image), large(large_image), windows(c.task->scalars, small_image.rank() - 2) {}
-  [[nodiscard]] Window window(std::int64_t pixel) const { return {windows, small, large, pixel}; }
+      : small(small_image), large(large_image), windows_(c.task->scalars, small_image.rank() - 2) {
+    for (std::size_t d = 0; d < 3; ++d)
+      for (std::int64_t i = 0; i < small.length[d]; ++i) spans_[d].push_back(span(d, i));
+  }
+  const Sides small, large;
+
+  /// Calls `f(i, window of the small element from + i)` for the first `n` elements of a row that `from` lies in.
+  template <class F>
+  void each_window(std::int64_t from, std::int64_t n, const F& f) const {
+    const std::int64_t row = from / small.length[2], first = from % small.length[2];
+    std::array<Span, 3> window{nth(spans_[0], row / small.length[1]), nth(spans_[1], row % small.length[1]), {}};
+    for (std::int64_t i = 0; i < n; ++i) {
+      window[2] = nth(spans_[2], first + i);
+      f(i, window);
+    }
+  }
+  /// Calls `f(large element)` for the stored ones of a window, in their order.
+  template <class F>
+  void each(const std::array<Span, 3>& window, const F& f) const {
+    for (std::int64_t a = window[0].begin; a < window[0].end; a += windows_.dilation[0])
+      for (std::int64_t b = window[1].begin; b < window[1].end; b += windows_.dilation[1]) {
+        const std::int64_t row = (a * large.length[1] + b) * large.length[2];
+        for (std::int64_t c = window[2].begin; c < window[2].end; c += windows_.dilation[2]) f(row + c);
+      }
+  }
+  /// Number in the whole image of a stored large element.
+  [[nodiscard]] std::int64_t global(std::int64_t element) const {
+    const std::int64_t a = element / (large.length[1] * large.length[2]),
+                       b = element / large.length[2] % large.length[1], c = element % large.length[2];
+    return ((a + large.first[0]) * large.global[1] + b + large.first[1]) * large.global[2] + c + large.first[2];
+  }
+
+ private:
+  [[nodiscard]] Span span(std::size_t d, std::int64_t i) const {
+    const std::int64_t step = windows_.dilation[d],
+                       first = (i + small.first[d]) * windows_.stride[d] - windows_.padding[d],
+                       last = first + (windows_.kernel[d] - 1) * step;
+    const auto cut = [&](std::int64_t from, std::int64_t to) {
+      const std::int64_t begin = first >= from ? first : first + (from - first + step - 1) / step * step;
+      return std::pair(begin, std::max(begin, std::min(to, last + 1)));
+    };
+    const auto [begin, end] = cut(0, large.global[d]);
+    const auto [here, beyond] = cut(large.first[d], large.first[d] + large.length[d]);
+    return {here - large.first[d], beyond - large.first[d], (end - begin + step - 1) / step};
+  }
+  Windows windows_;
+  std::array<std::vector<Span>, 3> spans_;
 };
 
-/// Number of an element among the stored pixels of its channel.
-std::int64_t pixel_of(std::int64_t element, const Sides& s) { return element % s.pixels(); }
+/// Calls `f(image)` for every sample's every channel, which threads share; `pixels` each has.
+template <class F>
+void each_image(const TensorView& images, std::int64_t pixels, const F& f) {
+  constexpr std::int64_t kLeastElements = 1 << 12;
+  share(images.extent(0) * images.extent(1), 1 + kLeastElements / std::max<std::int64_t>(1, pixels),
+        [&](std::int64_t from, std::int64_t to) {
+          for (std::int64_t image = from; image < to; ++image) f(image);
+        });
+}
 
 /// x, positions, y
 template <class T>
@@ -66,17 +90,21 @@ struct MaxPool {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &where = c.operand(1), &y = c.operand(2);
     const Pooling p(c, y, x);
-    own_elements<2>({&y, &where}, [&](const auto& at) {
-      const T* image = x.as<T>() + at[0] / p.small.pixels() * p.large.pixels();
-      T best = -std::numeric_limits<T>::infinity();
-      std::int64_t position = -1;
-      p.window(pixel_of(at[0], p.small)).each(p.large, [&](std::int64_t global, std::int64_t local) {
-        if (local < 0 || (position >= 0 && !(image[local] > best))) return;
-        best = image[local];
-        position = global;
+    shared_rows<2>({&y, &where}, y.rank() - 1, [&](const Index&, const auto& starts, std::int64_t n) {
+      const T* from = x.as<T>() + starts[0] / p.small.pixels() * p.large.pixels();
+      T* to = y.as<T>() + starts[0];
+      std::int64_t* positions = where.as<std::int64_t>() + starts[1];
+      p.each_window(starts[0] % p.small.pixels(), n, [&](std::int64_t element, const std::array<Span, 3>& window) {
+        T best = -std::numeric_limits<T>::infinity();
+        std::int64_t position = -1;
+        p.each(window, [&](std::int64_t at) {
+          const bool larger = position < 0 || from[at] > best;
+          best = larger ? from[at] : best;
+          position = larger ? at : position;
+        });
+        to[element] = best;
+        positions[element] = position < 0 ? position : p.global(position);
       });
-      y.as<T>()[at[0]] = best;
-      where.as<std::int64_t>()[at[1]] = position;
     });
   }
 };
@@ -86,19 +114,28 @@ struct MaxPoolGrad {
   static void run(const OperatorCall& c) {
     const TensorView &dy = c.operand(0), &where = c.operand(1), &dx = c.operand(2);
     const Sides small(dy), large(dx);
-    std::fill_n(dx.as<T>(), dx.elements(), T{0});
-    for (std::int64_t e = 0; e < dy.elements(); ++e) {
-      const std::int64_t position = where.as<std::int64_t>()[e];
-      const std::array<std::int64_t, 3> at{position / (large.global[1] * large.global[2]),
-                                           position / large.global[2] % large.global[1], position % large.global[2]};
-      bool here = position >= 0;
-      std::int64_t local = 0;
-      for (std::size_t d = 0; d < 3; ++d) {
-        here = here && at[d] >= large.first[d] && at[d] < large.first[d] + large.length[d];
-        local = local * large.length[d] + at[d] - large.first[d];
+    const bool whole = large.length == large.global;
+    each_image(dy, large.pixels(), [&](std::int64_t image) {
+      T* to = dx.as<T>() + image * large.pixels();
+      std::fill_n(to, large.pixels(), T{0});
+      for (std::int64_t e = image * small.pixels(); e < (image + 1) * small.pixels(); ++e) {
+        const std::int64_t position = where.as<std::int64_t>()[e], local = whole ? position : stored(large, position);
+        if (local >= 0) to[local] += dy.as<T>()[e];
       }
-      if (here) dx.as<T>()[e / small.pixels() * large.pixels() + local] += dy.as<T>()[e];
+    });
+  }
+
+ private:
+  /// Where an element of the whole image is stored, or -1.
+  static std::int64_t stored(const Sides& large, std::int64_t position) {
+    const std::array<std::int64_t, 3> at{position / (large.global[1] * large.global[2]),
+                                         position / large.global[2] % large.global[1], position % large.global[2]};
+    std::int64_t local = 0;
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (position < 0 || at[d] < large.first[d] || at[d] >= large.first[d] + large.length[d]) return -1;
+      local = local * large.length[d] + at[d] - large.first[d];
     }
+    return local;
   }
 };
 
@@ -108,13 +145,19 @@ struct AveragePool {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &y = c.operand(1);
     const Pooling p(c, y, x);
-    own_elements<1>({&y}, [&](const auto& at) {
-      const T* image = x.as<T>() + at[0] / p.small.pixels() * p.large.pixels();
-      const Window w = p.window(pixel_of(at[0], p.small));
-      T sum{0};
-      w.each(p.large, [&](std::int64_t, std::int64_t local) { sum += local < 0 ? T{0} : image[local]; });
-      y.as<T>()[at[0]] = sum / static_cast<T>(w.elements());
+    shared_rows<1>({&y}, y.rank() - 1, [&](const Index&, const auto& starts, std::int64_t n) {
+      const T* from = x.as<T>() + starts[0] / p.small.pixels() * p.large.pixels();
+      T* to = y.as<T>() + starts[0];
+      p.each_window(starts[0] % p.small.pixels(), n, [&](std::int64_t element, const std::array<Span, 3>& window) {
+        T sum{0};
+        p.each(window, [&](std::int64_t at) { sum += from[at]; });
+        to[element] = sum / static_cast<T>(elements(window));
+      });
     });
+  }
+  /// Of a window, whoever stores them.
+  static std::int64_t elements(const std::array<Span, 3>& window) {
+    return window[0].global * window[1].global * window[2].global;
   }
 };
 /// dy, dx
@@ -123,15 +166,16 @@ struct AveragePoolGrad {
   static void run(const OperatorCall& c) {
     const TensorView &dy = c.operand(0), &dx = c.operand(1);
     const Pooling p(c, dy, dx);
-    std::fill_n(dx.as<T>(), dx.elements(), T{0});
-    for (std::int64_t e = 0; e < dy.elements(); ++e) {
-      T* image = dx.as<T>() + e / p.small.pixels() * p.large.pixels();
-      const Window w = p.window(pixel_of(e, p.small));
-      const T share = dy.as<T>()[e] / static_cast<T>(w.elements());
-      w.each(p.large, [&](std::int64_t, std::int64_t local) {
-        if (local >= 0) image[local] += share;
-      });
-    }
+    each_image(dy, p.large.pixels(), [&](std::int64_t image) {
+      const T* from = dy.as<T>() + image * p.small.pixels();
+      T* to = dx.as<T>() + image * p.large.pixels();
+      std::fill_n(to, p.large.pixels(), T{0});
+      for (std::int64_t row = 0; row < p.small.pixels(); row += p.small.length[2])
+        p.each_window(row, p.small.length[2], [&](std::int64_t i, const std::array<Span, 3>& window) {
+          const T part = from[row + i] / static_cast<T>(AveragePool<T>::elements(window));
+          p.each(window, [&](std::int64_t at) { to[at] += part; });
+        });
+    });
   }
 };
 
