@@ -27,8 +27,9 @@ import tensor_files
 STEPS = 20
 TOLERANCES = {"fp64": 1e-9, "fp32": 1e-4}
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32}
-# Of the rate, for ResNets in fp32. At rates that learn these few images, PyTorch's own losses in fp32 leave its losses in fp64 by 1 % within
-# twenty steps (ResNet-18, SGD at 1e-3): what normalisation over few samples makes of a rounding.
+# Of the rate, for ResNet-18 in fp32 and ResNet-50 in fp64. At rates that learn these few images, PyTorch's own losses in fp32 leave its losses in fp64 by 1 % within
+# twenty steps (ResNet-18, SGD at 1e-3): what normalisation over few samples makes of a rounding. In fp32 ResNet-50 leaves its own losses in fp64
+# by 1 % within four steps even at gentle rates, by OpenBLAS's products as by others.
 GENTLE = 5e-4
 TRANSFORMER = {"vocab_size": 96, "initializer_range": 0.02}
 LLAMA = {**TRANSFORMER, "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -244,9 +245,9 @@ def check(program, name):
     for precision, limit in TOLERANCES.items():
         state = {k: v.to(DTYPES[precision]) if v.is_floating_point() else v for k, v in module.state_dict().items()}
         for rule_name, rule in RULES.items():
-            if name == "resnet50" and (precision, rule_name) != ("fp32", "sgd"):
-                continue  # Seconds a step: what is told apart here, ResNet-18 tells in all four.
-            if precision == "fp32" and name.startswith("resnet"):
+            if name == "resnet50" and (precision, rule_name) != ("fp64", "sgd"):
+                continue  # Seconds a step: what is told apart here, and by two ranks, ResNet-18 tells in all four.
+            if name == "resnet50" or (precision == "fp32" and name == "resnet18"):
                 rule = {**rule, "rate": rule["rate"] * GENTLE}
             with tempfile.TemporaryDirectory() as temporary:
                 folder = pathlib.Path(temporary)
@@ -260,7 +261,7 @@ def check(program, name):
                 left, words = tensor_files.load(folder / "end.safetensors")
                 good &= words["format"] == "pt"
                 good &= compare(f"{label}: weights under the names of {ours['saved_names']}", weights_differ(left, weights), 1e3 * limit)
-                if precision == "fp64" and rule_name == "sgd":
+                if precision == "fp64" and rule_name == "sgd" and name != "resnet50":
                     torch.save(state, folder / "state.pt")
                     twice = by_rehearse(program, folder, case, rule, precision, ranks=2)
                     good &= compare(f"{label}: two ranks", furthest(twice["losses"], by_ddp(name, folder / "state.pt", precision, rule_name)), limit)
