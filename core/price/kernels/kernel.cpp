@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/index.hpp"
+#include "core/price/kernels/convolution_traffic.hpp"
 
 namespace rehearse {
 namespace {
@@ -303,7 +304,10 @@ Seconds KernelModel::floor(const Kernel& k) const {
   const double saving = k.cls == KernelClass::convolution ? largest_saving(k.convolution, tensor_cores(k.dtype)) : 1.0;
   const Seconds compute = work.value() > 0 ? work / saving / gpu_.peak(k.dtype) : Seconds{};
   const Bytes cache = gpu_.l2;
-  const Bytes from_hbm = max(k.bytes_read - cache, Bytes{}) + max(k.bytes_written - cache, Bytes{});
+  Bytes read = k.bytes_read;
+  if (k.cls == KernelClass::convolution)
+    read -= unread_input(k.convolution, k.bytes_read + k.bytes_written, tensor_cores(k.dtype), size_of(k.dtype));
+  const Bytes from_hbm = max(read - cache, Bytes{}) + max(k.bytes_written - cache, Bytes{});
   return max(compute, from_hbm / gpu_.memory_bandwidth);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/price/kernels/convolution_traffic.hpp"
 #include "core/price/kernels/kernel_gemm.hpp"
 
 namespace rehearse {
@@ -139,17 +140,19 @@ class Products {
   const ConvolutionRates& rates_;
 };
 
+/// Bytes of the input. Padding of windows over small images would count more of it than there is.
+double input_bytes(const ConvolutionShape& s, Bytes traffic, double element) {
+  const double weights = s.groups * s.in * s.out * window_of(s) * element;
+  return std::clamp(s.groups * s.m * s.stride * s.in * element, 0.0, std::max(0.0, traffic.value() - weights));
+}
+
 /// Bytes that kernels move, of the traffic of every operand once.
 double moved_by(const ConvolutionShape& s, Bytes traffic, const ConvolutionConstants& c, bool tensor, double element) {
-  const double weights = s.groups * s.in * s.out * window_of(s) * element;
-  // Padding of windows over small images would count more input than there is.
-  const double input =
-      std::clamp(s.groups * s.m * s.stride * s.in * element, 0.0, std::max(0.0, traffic.value() - weights));
-  double moved = traffic.value();
-  if (s.pass != ConvolutionPass::input_grad) moved -= input * (1 - stride_of(s, !tensor).read);
+  double moved = (traffic - unread_input(s, traffic, tensor, element)).value();
   if (!tensor) return moved;
-  moved += input * (whole(s.in, kVector / element) / s.in - 1);
-  if (s.pass == ConvolutionPass::weight_grad) moved += c[rewritten_weights] * weights;
+  moved += input_bytes(s, traffic, element) * (whole(s.in, kVector / element) / s.in - 1);
+  if (s.pass == ConvolutionPass::weight_grad)
+    moved += c[rewritten_weights] * s.groups * s.in * s.out * window_of(s) * element;
   return moved;
 }
 
@@ -218,6 +221,12 @@ ConvolutionTime on_cuda_cores(const ConvolutionShape& s, Bytes traffic, const Co
 }
 
 }  // namespace
+
+Bytes unread_input(const ConvolutionShape& s, Bytes traffic, bool tensor_cores, double element) {
+  if (s.pass == ConvolutionPass::input_grad || class_of(s, tensor_cores) == ConvolutionClass::depthwise)
+    return Bytes{0};
+  return Bytes{input_bytes(s, traffic, element) * (1 - stride_of(s, !tensor_cores).read)};
+}
 
 ConvolutionClass class_of(const ConvolutionShape& s, bool tensor_cores) {
   if (s.groups > 1 && s.in == 1) return ConvolutionClass::depthwise;
