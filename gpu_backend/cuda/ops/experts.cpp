@@ -243,7 +243,7 @@ void run_grouped_input(const OperatorCall& c) {
   for (const TensorView* dy : rows_from(c, 2)) {
     const std::int64_t out = row_width(*dy);
     std::vector<GemmCall> products;
-    for (const Group& g : groups)
+    for (const Group& g : groups) {
       products.push_back({.m = g.rows,
                           .n = in,
                           .k = out,
@@ -253,6 +253,7 @@ void run_grouped_input(const OperatorCall& c) {
                           .c = from_row(dx, g.first, in, g.rows),
                           .beta = before > 0 ? 1.0 : 0.0,
                           .tf32 = in_tf32(c)});
+    }
     run_all(c, products);
     before += out;
   }
